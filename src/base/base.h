@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * src/base: status and error record, heap, checked sizes, vectors, arena, map, text, clock. No tensors here.
+ * Sections are titled with the .c file that implements them. */
+#ifndef PP_BASE_H
+#define PP_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ppto/types.h"
+
+#define PP_UNUSED __attribute__((unused))
+#define PP_MUST_USE __attribute__((warn_unused_result))
+#define PP_PRINTF(f, a) __attribute__((format(printf, f, a)))
+
+/* ---- status.c
+ * ---------------------------------------------------------------------------------------------- */
+
+/* The record of one failure. The first failure wins: pp_fail on a record that holds one keeps it.
+ * `text` is one or more lines without a final newline. Fixed storage, so that NOMEM can be reported. */
+typedef struct pp_error {
+    ppto_status code;
+    char text[2048];
+    ppto_site site; /* of the call that failed; file NULL when unknown */
+} pp_error;
+
+/* Records code and text into *err (NULL is accepted) unless it already holds an error. Returns code. */
+ppto_status pp_fail(pp_error *err, ppto_status code, const char *format, ...) PP_PRINTF(3, 4);
+void pp_error_clear(pp_error *err);
+
+/* Forward a failure to the caller. */
+#define PP_TRY(expression)                                                                                   \
+    do {                                                                                                     \
+        ppto_status pp_try_status = (expression);                                                            \
+        if (pp_try_status != PPTO_OK) return pp_try_status;                                                  \
+    } while (0)
+
+/* ---- heap.c : the only caller of malloc
+ * ---------------------------------------------------------------------- */
+
+void *pp_alloc(size_t bytes) PP_MUST_USE;               /* NULL on failure; 0 bytes gives a valid pointer */
+void *pp_calloc(size_t count, size_t size) PP_MUST_USE; /* zeroed, overflow-checked */
+void *pp_realloc(void *p, size_t bytes) PP_MUST_USE;
+void *pp_alloc_aligned(size_t alignment, size_t bytes) PP_MUST_USE; /* free with pp_free */
+void pp_free(void *p);                                              /* NULL is fine */
+char *pp_strdup(const char *text) PP_MUST_USE;
+
+/* Test hooks and counters of the seam. fail_at(n): the n-th allocation from now fails (1 = the next), once or
+ * for good. */
+typedef struct pp_heap_counters {
+    uint64_t allocations; /* successful calls so far */
+    uint64_t frees;
+    int64_t live; /* blocks not freed */
+} pp_heap_counters;
+pp_heap_counters pp_heap_count(void);
+void pp_heap_fail_at(uint64_t n, bool and_all_after); /* 0 switches it off */
+void pp_heap_poison(bool on);                         /* fill fresh and freed blocks */
+
+/* ---- checked.h is a header of its own: checked size arithmetic
+ * ------------------------------------------------- */
+
+/* ---- vec.c : growable arrays
+ * --------------------------------------------------------------------------------- */
+
+#define PP_VEC(T)                                                                                            \
+    struct {                                                                                                 \
+        T *at;                                                                                               \
+        size_t n, cap;                                                                                       \
+    }
+ppto_status pp_vec_reserve_raw(void **at, size_t *cap, size_t item, size_t want);
+#define pp_vec_reserve(v, want) pp_vec_reserve_raw((void **)&(v)->at, &(v)->cap, sizeof *(v)->at, (want))
+/* Appends x; an expression of type ppto_status. */
+#define pp_vec_push(v, x)                                                                                    \
+    (pp_vec_reserve((v), (v)->n + 1) == PPTO_OK ? ((void)((v)->at[(v)->n++] = (x)), PPTO_OK) : PPTO_E_NOMEM)
+#define pp_vec_free(v) (pp_free((v)->at), (v)->at = NULL, (v)->n = (v)->cap = 0)
+
+/* ---- arena.c : bump allocation, freed as a whole
+ * -------------------------------------------------------------- */
+
+typedef struct pp_arena_block pp_arena_block;
+typedef struct pp_arena {
+    pp_arena_block *head;
+    size_t used, size; /* of the head block */
+} pp_arena;            /* zero-initialised is empty */
+void *pp_arena_alloc(pp_arena *arena,
+                     size_t bytes) PP_MUST_USE; /* zeroed, 16-byte aligned; NULL on failure */
+char *pp_arena_strndup(pp_arena *arena, const char *text, size_t n) PP_MUST_USE;
+void pp_arena_free(pp_arena *arena);
+
+/* ---- map.c : hash map from a 64-bit hash to a 32-bit value; the caller compares keys
+ * ----------------------------- */
+
+typedef struct pp_map {
+    uint64_t *hash; /* stored hashes, 0 = empty (a real 0 is stored as 1) */
+    uint32_t *value;
+    size_t n, cap; /* cap is 0 or a power of two */
+} pp_map;
+typedef bool (*pp_map_equal)(const void *context, uint32_t value);
+/* True and *value set when an entry has that hash and equal(context, value) (NULL: hash alone decides). */
+bool pp_map_find(const pp_map *map, uint64_t hash, pp_map_equal equal, const void *context, uint32_t *value);
+ppto_status pp_map_insert(pp_map *map, uint64_t hash, uint32_t value) PP_MUST_USE;
+void pp_map_free(pp_map *map);
+uint64_t pp_hash_bytes(const void *bytes, size_t n, uint64_t seed);
+static inline uint64_t pp_hash_mix(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * 0x9e3779b97f4a7c15u;
+    return h ^ (h >> 32);
+}
+
+/* ---- text.c : growing text
+ * ------------------------------------------------------------------------------------- */
+
+/* A failed append sets `failed` and later appends do nothing: check once at the end. at is always
+ * NUL-terminated or NULL. */
+typedef struct pp_text {
+    char *at;
+    size_t n, cap;
+    bool failed;
+} pp_text;
+void pp_text_add(pp_text *text, const char *format, ...) PP_PRINTF(2, 3);
+void pp_text_addv(pp_text *text, const char *format, va_list args);
+void pp_text_json(pp_text *text, const char *string); /* a quoted, escaped JSON string */
+void pp_text_free(pp_text *text);
+/* Edit distance for "did you mean"; at most 64 bytes of each are compared. */
+unsigned pp_text_distance(const char *a, const char *b);
+
+/* ---- log.c
+ * ------------------------------------------------------------------------------------------------------ */
+
+/* Sink of log lines; NULL fn drops them. Levels: 0 errors, 1 warnings, 2 information, 3 the lowering stage by
+ * stage. */
+typedef struct pp_log {
+    void (*fn)(void *arg, int level, const char *line);
+    void *arg;
+    int level;
+} pp_log;
+void pp_log_line(const pp_log *log, int level, const char *format, ...) PP_PRINTF(3, 4);
+
+/* ---- clock.c
+ * ---------------------------------------------------------------------------------------------------- */
+
+int64_t pp_clock_ns(void); /* monotonic */
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The only caller of malloc.
+ *
+ * Every block of the library passes through here, which gives tests three hooks without wrapping the C
+ * library: counters (is a block leaked?), failure of the n-th allocation (is every failure handled?) and
+ * poison (is fresh memory read, is freed memory used?). The hooks cost one relaxed load per call when they
+ * are off.
+ *
+ * The counters and hooks are process-wide and may be used from any thread. A reallocation of an existing
+ * block counts as one allocation and one free, so that live == allocations - frees always holds. */
+#define _DEFAULT_SOURCE
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/checked.h"
+
+enum { FRESH_BYTE = 0xa5, FREED_BYTE = 0xdd };
+
+/* All relaxed: the numbers order nothing, they are only counted. */
+static _Atomic uint64_t allocations;
+static _Atomic uint64_t frees;
+static _Atomic uint64_t fail_left; /* 0 = off, 1 = the next allocation fails */
+static atomic_bool fail_for_good;
+static atomic_bool poison;
+
+static uint64_t load(_Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+static void count(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* Takes one step of the countdown; true when this allocation is the one to fail. */
+static bool must_fail(void)
+{
+    uint64_t left = load(&fail_left);
+    while (left != 0) {
+        if (left == 1 && atomic_load_explicit(&fail_for_good, memory_order_relaxed)) return true;
+        if (atomic_compare_exchange_weak_explicit(&fail_left, &left, left - 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return left == 1;
+    }
+    return false;
+}
+
+static bool poisoned(void)
+{
+    return atomic_load_explicit(&poison, memory_order_relaxed);
+}
+
+static void *account(void *block, size_t poison_bytes)
+{
+    if (block == NULL) return NULL;
+    count(&allocations);
+    if (poison_bytes != 0 && poisoned()) memset(block, FRESH_BYTE, poison_bytes);
+    return block;
+}
+
+void *pp_alloc(size_t bytes)
+{
+    if (must_fail()) return NULL;
+    return account(malloc(bytes != 0 ? bytes : 1), bytes);
+}
+
+void *pp_calloc(size_t count_of, size_t size)
+{
+    size_t bytes;
+    if (!pp_mul_size(count_of, size, &bytes) || must_fail()) return NULL;
+    return account(calloc(bytes != 0 ? bytes : 1, 1), 0);
+}
+
+void *pp_realloc(void *p, size_t bytes)
+{
+    if (p == NULL) return pp_alloc(bytes);
+    if (must_fail()) return NULL;
+    void *block = realloc(p, bytes != 0 ? bytes : 1);
+    if (block != NULL) {
+        count(&allocations);
+        count(&frees);
+    }
+    return block;
+}
+
+void *pp_alloc_aligned(size_t alignment, size_t bytes)
+{
+    if (must_fail()) return NULL;
+    if (alignment < sizeof(void *)) alignment = sizeof(void *);
+    void *block = NULL;
+    if (posix_memalign(&block, alignment, bytes != 0 ? bytes : 1) != 0) return NULL;
+    return account(block, bytes);
+}
+
+void pp_free(void *p)
+{
+    if (p == NULL) return;
+    count(&frees);
+    if (poisoned()) memset(p, FREED_BYTE, malloc_usable_size(p));
+    free(p);
+}
+
+char *pp_strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = pp_alloc(bytes);
+    if (copy != NULL) memcpy(copy, text, bytes);
+    return copy;
+}
+
+pp_heap_counters pp_heap_count(void)
+{
+    pp_heap_counters now = {.allocations = load(&allocations), .frees = load(&frees)};
+    now.live = (int64_t)(now.allocations - now.frees);
+    return now;
+}
+
+void pp_heap_fail_at(uint64_t n, bool and_all_after)
+{
+    atomic_store_explicit(&fail_for_good, and_all_after, memory_order_relaxed);
+    atomic_store_explicit(&fail_left, n, memory_order_relaxed);
+}
+
+void pp_heap_poison(bool on)
+{
+    atomic_store_explicit(&poison, on, memory_order_relaxed);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Status words and the error record.
+ *
+ * The table of statuses is status.def; this file expands it once for words and once for sentences, and
+ * asserts that its numbers are those of the public enum. The record has fixed storage so that running out of
+ * memory can itself be reported. The first failure wins: the innermost caller knows most, those above only
+ * pass it on. */
+#include <stdio.h>
+
+#include "base/base.h"
+
+#define PP_STATUS(name, number, text)                                                                        \
+    _Static_assert((int)PPTO_##name == (number), "status.def and types.h differ");
+#include "base/status.def"
+#undef PP_STATUS
+
+const char *ppto_status_name(ppto_status status)
+{
+    switch (status) {
+#define PP_STATUS(name, number, text)                                                                        \
+    case PPTO_##name:                                                                                        \
+        return "PPTO_" #name;
+#include "base/status.def"
+#undef PP_STATUS
+    }
+    return "PPTO_E_?";
+}
+
+const char *ppto_status_text(ppto_status status)
+{
+    switch (status) {
+#define PP_STATUS(name, number, text)                                                                        \
+    case PPTO_##name:                                                                                        \
+        return text;
+#include "base/status.def"
+#undef PP_STATUS
+    }
+    return "unknown status";
+}
+
+ppto_status pp_fail(pp_error *err, ppto_status code, const char *format, ...)
+{
+    if (err == NULL || err->code != PPTO_OK) return code;
+    va_list args;
+    va_start(args, format);
+    err->code = code;
+    if (vsnprintf(err->text, sizeof err->text, format, args) < 0) err->text[0] = '\0';
+    va_end(args);
+    return code;
+}
+
+void pp_error_clear(pp_error *err)
+{
+    if (err == NULL) return;
+    err->code = PPTO_OK;
+    err->text[0] = '\0';
+    err->site = (ppto_site){NULL, NULL, 0};
+}

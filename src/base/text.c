@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Growing text.
+ *
+ * Printers append without checking each call: the first failed append sets `failed`, later ones do nothing,
+ * and the text up to the failure stays readable. JSON strings are always valid: bytes that are no UTF-8
+ * become U+FFFD. Where names are suggested ("did you mean"), distance is Levenshtein's on bytes. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/checked.h"
+
+static bool reserve(pp_text *text, size_t more)
+{
+    size_t want, grown;
+    if (text->failed) return false;
+    if (!pp_add_size(text->n, more, &want) || !pp_add_size(want, 1, &want)) {
+        text->failed = true;
+        return false;
+    }
+    if (want <= text->cap) return true;
+    if (!pp_mul_size(text->cap, 2, &grown) || grown < want) grown = want;
+    if (grown < 64) grown = 64;
+    char *at = pp_realloc(text->at, grown);
+    if (at == NULL) {
+        text->failed = true;
+        return false;
+    }
+    if (text->at == NULL) at[0] = '\0';
+    text->at = at;
+    text->cap = grown;
+    return true;
+}
+
+static void add_bytes(pp_text *text, const char *bytes, size_t n)
+{
+    if (!reserve(text, n)) return;
+    memcpy(text->at + text->n, bytes, n);
+    text->n += n;
+    text->at[text->n] = '\0';
+}
+
+void pp_text_addv(pp_text *text, const char *format, va_list args)
+{
+    if (!reserve(text, 0)) return;
+    va_list again;
+    va_copy(again, args);
+    size_t room = text->cap - text->n;
+    int length = vsnprintf(text->at + text->n, room, format, args);
+    if (length < 0) {
+        text->failed = true;
+    } else if ((size_t)length >= room) {
+        text->at[text->n] = '\0';
+        if (reserve(text, (size_t)length)) vsnprintf(text->at + text->n, (size_t)length + 1, format, again);
+    }
+    if (!text->failed) text->n += (size_t)length;
+    text->at[text->n] = '\0';
+    va_end(again);
+}
+
+void pp_text_add(pp_text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    pp_text_addv(text, format, args);
+    va_end(args);
+}
+
+/* Length of the UTF-8 sequence at s (NUL-terminated), 0 when it is malformed, overlong or a surrogate. */
+static size_t utf8_length(const unsigned char *s)
+{
+    if (s[0] < 0x80) return 1;
+    size_t length = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
+                    : (s[0] & 0xf0) == 0xe0        ? 3
+                    : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
+                                                   : 0;
+    for (size_t i = 1; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    if (s[0] == 0xe0 && s[1] < 0xa0) return 0;
+    if (s[0] == 0xed && s[1] > 0x9f) return 0;
+    if (s[0] == 0xf0 && s[1] < 0x90) return 0;
+    if (s[0] == 0xf4 && s[1] > 0x8f) return 0;
+    return length;
+}
+
+static void add_json_ascii(pp_text *text, unsigned char c)
+{
+    static const char plain[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
+    const char *found = memchr(plain, c, sizeof plain - 1);
+    char byte = (char)c;
+    if (found != NULL)
+        pp_text_add(text, "\\%c", letter[found - plain]);
+    else if (c < 0x20 || c == 0x7f)
+        pp_text_add(text, "\\u%04x", c);
+    else
+        add_bytes(text, &byte, 1);
+}
+
+void pp_text_json(pp_text *text, const char *string)
+{
+    const unsigned char *s = (const unsigned char *)string;
+    add_bytes(text, "\"", 1);
+    while (*s != 0) {
+        size_t length = utf8_length(s);
+        if (length == 0)
+            add_bytes(text, "\\ufffd", 6);
+        else if (length == 1)
+            add_json_ascii(text, *s);
+        else
+            add_bytes(text, (const char *)s, length);
+        s += length != 0 ? length : 1;
+    }
+    add_bytes(text, "\"", 1);
+}
+
+void pp_text_free(pp_text *text)
+{
+    pp_free(text->at);
+    *text = (pp_text){0};
+}
+
+static unsigned least(unsigned a, unsigned b, unsigned c)
+{
+    unsigned ab = a < b ? a : b;
+    return ab < c ? ab : c;
+}
+
+unsigned pp_text_distance(const char *a, const char *b)
+{
+    enum { LIMIT = 64 };
+    size_t na = strnlen(a, LIMIT), nb = strnlen(b, LIMIT);
+    unsigned row[LIMIT + 1]; /* row[j]: distance of the first i bytes of a to the first j of b */
+    for (size_t j = 0; j <= nb; j++) row[j] = (unsigned)j;
+    for (size_t i = 1; i <= na; i++) {
+        unsigned diagonal = row[0];
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= nb; j++) {
+            unsigned above = row[j];
+            row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[nb];
+}
