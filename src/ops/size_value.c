@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a size is worth and how it reads.
+ * Atoms are created after their operands, so evaluation marks the needed ones downwards and computes them
+ * upwards in one pass each: no recursion, and shared parts are computed once. Text is bounded, since sharing
+ * is lost in it. */
+#include "ops/size_impl.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+bool pp_size_known(const pp_sizes *table, pp_size a, int64_t *value)
+{
+    const pp_poly_row *row = &table->polys.at[a];
+    *value = 0;
+    if (row->n == 0) return true;
+    const pp_term *term = &table->terms.at[row->first];
+    if (row->n > 1 || term->mono != PP_MONO_1) return false;
+    *value = term->coef;
+    return true;
+}
+
+size_t pp_sizes_names(const pp_sizes *table)
+{
+    return table->names.n;
+}
+
+const char *pp_sizes_name_at(const pp_sizes *table, size_t i)
+{
+    return table->names.at[i];
+}
+
+bool pp_size_as_name(const pp_sizes *table, pp_size a, size_t *index)
+{
+    const pp_poly_row *row = &table->polys.at[a];
+    *index = 0;
+    if (row->n != 1 || table->terms.at[row->first].coef != 1) return false;
+    const pp_atom *atom = pp_mono_atom(table, table->terms.at[row->first].mono);
+    if (atom == NULL || atom->kind != PP_ATOM_NAME) return false;
+    *index = (size_t)atom->a;
+    return true;
+}
+
+/* ---- evaluation ------------------------------------------------------------------------------ */
+
+typedef struct atom_value {
+    int64_t value;
+    bool needed;
+} atom_value;
+
+static ppto_status eval_mono(const pp_sizes *t, uint32_t mono, const atom_value *atoms, int64_t *product)
+{
+    const pp_mono *m = &t->monos.at[mono];
+    for (uint32_t i = 0; i < m->n; i++) {
+        const pp_factor *f = &t->factors.at[m->first + i];
+        for (uint32_t k = 0; k < f->power; k++) {
+            if (!pp_mul_i64(*product, atoms[f->atom].value, product)) return PPTO_E_SIZE;
+        }
+    }
+    return PPTO_OK;
+}
+
+static ppto_status eval_poly(const pp_sizes *t, pp_size a, const atom_value *atoms, int64_t *out)
+{
+    const pp_poly_row *row = &t->polys.at[a];
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < row->n; i++) {
+        const pp_term *term = &t->terms.at[row->first + i];
+        int64_t product = term->coef;
+        PP_TRY(eval_mono(t, term->mono, atoms, &product));
+        if (!pp_add_i64(sum, product, &sum)) return PPTO_E_SIZE;
+    }
+    *out = sum;
+    return PPTO_OK;
+}
+
+static ppto_status eval_atom(const pp_sizes *t, const pp_atom *atom, const atom_value *atoms, int64_t *out)
+{
+    int64_t p, q;
+    PP_TRY(eval_poly(t, atom->a, atoms, &p));
+    PP_TRY(eval_poly(t, atom->b, atoms, &q));
+    if (atom->kind == PP_ATOM_MAX) *out = p > q ? p : q;
+    if (atom->kind == PP_ATOM_MIN) *out = p < q ? p : q;
+    if (atom->kind != PP_ATOM_FLOOR) return PPTO_OK;
+    if (q == 0) return PPTO_E_VALUE;
+    if (q == -1) return pp_sub_i64(0, p, out) ? PPTO_OK : PPTO_E_SIZE;
+    *out = pp_floor_i64(p, q);
+    return PPTO_OK;
+}
+
+static void mark_atoms(const pp_sizes *t, pp_size a, atom_value *atoms)
+{
+    const pp_poly_row *row = &t->polys.at[a];
+    for (uint32_t i = 0; i < row->n; i++) {
+        const pp_mono *m = &t->monos.at[t->terms.at[row->first + i].mono];
+        for (uint32_t j = 0; j < m->n; j++) atoms[t->factors.at[m->first + j].atom].needed = true;
+    }
+}
+
+static ppto_status eval_marked(const pp_sizes *t, pp_size a, const int64_t *names, atom_value *atoms,
+                               int64_t *out)
+{
+    memset(atoms, 0, t->atoms.n * sizeof *atoms);
+    mark_atoms(t, a, atoms);
+    for (size_t i = t->atoms.n; i-- > 0;) {
+        const pp_atom *atom = &t->atoms.at[i];
+        if (!atoms[i].needed || atom->kind == PP_ATOM_NAME) continue;
+        mark_atoms(t, atom->a, atoms);
+        mark_atoms(t, atom->b, atoms);
+    }
+    for (size_t i = 0; i < t->atoms.n; i++) {
+        const pp_atom *atom = &t->atoms.at[i];
+        if (!atoms[i].needed) continue;
+        if (atom->kind == PP_ATOM_NAME)
+            atoms[i].value = names[atom->a];
+        else
+            PP_TRY(eval_atom(t, atom, atoms, &atoms[i].value));
+    }
+    return eval_poly(t, a, atoms, out);
+}
+
+ppto_status pp_size_eval(const pp_sizes *table, pp_size a, const int64_t *names, int64_t *out)
+{
+    enum { SMALL = 64 };
+    atom_value small[SMALL], *atoms = small;
+    if (pp_size_known(table, a, out)) return PPTO_OK;
+    if (table->atoms.n > SMALL) atoms = pp_calloc(table->atoms.n, sizeof *atoms);
+    if (atoms == NULL) return PPTO_E_NOMEM;
+    ppto_status status = eval_marked(table, a, names, atoms, out);
+    if (atoms != small) pp_free(atoms);
+    return status;
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+enum { MOST_TEXT = 4000 }; /* bytes of one size; what goes beyond is "..." */
+
+static void print_poly(const pp_sizes *t, pp_size a, pp_text *out, size_t limit);
+
+/* A number or a single atom: needs no parentheses behind a division. */
+static bool is_plain(const pp_sizes *t, pp_size a)
+{
+    const pp_poly_row *row = &t->polys.at[a];
+    if (row->n != 1) return row->n == 0;
+    const pp_term *term = &t->terms.at[row->first];
+    return term->mono == PP_MONO_1 || (term->coef == 1 && pp_mono_atom(t, term->mono) != NULL);
+}
+
+static void print_atom(const pp_sizes *t, const pp_atom *atom, pp_text *out, size_t limit)
+{
+    if (atom->kind == PP_ATOM_NAME) {
+        pp_text_add(out, "%s", t->names.at[atom->a]);
+        return;
+    }
+    bool floor = atom->kind == PP_ATOM_FLOOR, wide = floor && t->polys.at[atom->a].n > 1;
+    pp_text_add(out, "%s(%s", floor ? "floor" : atom->kind == PP_ATOM_MAX ? "max" : "min", wide ? "(" : "");
+    print_poly(t, atom->a, out, limit);
+    pp_text_add(out, "%s%s", wide ? ")" : "", floor ? " / " : ", ");
+    bool grouped = floor && !is_plain(t, atom->b);
+    if (grouped) pp_text_add(out, "(");
+    print_poly(t, atom->b, out, limit);
+    pp_text_add(out, grouped ? "))" : ")");
+}
+
+/* |coef| * mono, the number last */
+static void print_term(const pp_sizes *t, const pp_term *term, pp_text *out, size_t limit)
+{
+    const pp_mono *m = &t->monos.at[term->mono];
+    uint64_t size = term->coef < 0 ? 0 - (uint64_t)term->coef : (uint64_t)term->coef;
+    const char *separator = "";
+    for (uint32_t i = 0; i < m->n; i++) {
+        const pp_factor *f = &t->factors.at[m->first + i];
+        for (uint32_t k = 0; k < f->power; k++) {
+            pp_text_add(out, "%s", separator);
+            print_atom(t, &t->atoms.at[f->atom], out, limit);
+            separator = "*";
+        }
+    }
+    if (size != 1 || m->n == 0) pp_text_add(out, "%s%" PRIu64, separator, size);
+}
+
+/* What is added comes first, then what is taken away. */
+static void print_poly(const pp_sizes *t, pp_size a, pp_text *out, size_t limit)
+{
+    const pp_poly_row *row = &t->polys.at[a];
+    bool first = true;
+    if (row->n == 0) pp_text_add(out, "0");
+    for (int minus = 0; minus < 2; minus++) {
+        for (uint32_t i = 0; i < row->n; i++) {
+            const pp_term *term = &t->terms.at[row->first + i];
+            if ((term->coef < 0) != (minus == 1)) continue;
+            if (out->n > limit || out->failed) {
+                pp_text_add(out, "...");
+                return;
+            }
+            pp_text_add(out, "%s", first ? (minus ? "-" : "") : minus ? " - " : " + ");
+            print_term(t, term, out, limit);
+            first = false;
+        }
+    }
+}
+
+void pp_size_print(const pp_sizes *table, pp_size a, pp_text *out)
+{
+    print_poly(table, a, out, out->n + MOST_TEXT);
+}
