@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Statements: assignments, `if` on what is known at record time, `require` with its message, values. */
+#include <string.h>
+
+#include "graph/evaluate.h"
+
+static ppto_status eval_single(pp_eval *ev, const pp_expr *e, pp_value *out)
+{
+    PP_TRY(pp_eval_expr(ev, e, out));
+    return pp_eval_single(ev, out);
+}
+
+/* The values of a statement, several as one tuple: an operator of several results gives all of them. */
+static ppto_status eval_values(pp_eval *ev, const pp_expr *e, pp_value *out)
+{
+    PP_VEC(pp_value) items = {0};
+    ppto_status status = PPTO_OK;
+    if (e->next == NULL) return pp_eval_expr(ev, e, out);
+    for (; e != NULL && status == PPTO_OK; e = e->next) {
+        pp_value value = {0};
+        status = pp_eval_expr(ev, e, &value);
+        if (status != PPTO_OK) break;
+        if (value.kind != PP_V_TUPLE) status = pp_vec_push(&items, value);
+        for (uint32_t i = 0; value.kind == PP_V_TUPLE && i < value.n && status == PPTO_OK; i++)
+            status = pp_vec_push(&items, value.u.items[i]);
+    }
+    pp_value *own = NULL;
+    if (status == PPTO_OK) status = pp_eval_items(ev, items.n, &own);
+    if (status == PPTO_OK) memcpy(own, items.at, items.n * sizeof *own);
+    *out = (pp_value){.kind = PP_V_TUPLE, .n = (uint32_t)items.n, .u.items = own};
+    pp_vec_free(&items);
+    return status;
+}
+
+static ppto_status assign(pp_eval *ev, const pp_stmt *stmt)
+{
+    pp_value value = {0};
+    uint32_t n = 0, i = 0;
+    PP_TRY(pp_eval_expr(ev, stmt->value, &value));
+    for (const pp_name *name = stmt->names; name != NULL; name = name->next) n++;
+    if (n == 1) {
+        PP_TRY(pp_eval_single(ev, &value));
+        return pp_eval_set(ev, stmt->names->text, &value);
+    }
+    if (!pp_value_is_list(&value) || value.n != n)
+        return pp_eval_fail(ev, PPTO_E_VALUE, "%u names for %u results", n,
+                            pp_value_is_list(&value) ? value.n : 1);
+    for (const pp_name *name = stmt->names; name != NULL; name = name->next)
+        PP_TRY(pp_eval_set(ev, name->text, &value.u.items[i++]));
+    return PPTO_OK;
+}
+
+/* The message of a `require` with {name} filled in; *tensors: it names a tensor. */
+static void fill_message(pp_eval *ev, const char *message, pp_text *out, bool *tensors)
+{
+    *tensors = false;
+    for (const char *p = message; *p != '\0'; p++) {
+        const char *end = *p == '{' ? strchr(p, '}') : NULL;
+        char name[64];
+        size_t n = end != NULL ? (size_t)(end - p - 1) : 0;
+        const pp_value *value = NULL;
+        if (end != NULL && n < sizeof name) {
+            memcpy(name, p + 1, n);
+            name[n] = '\0';
+            value = pp_eval_variable(ev, name);
+        }
+        if (value == NULL) {
+            pp_text_add(out, "%c", *p);
+            continue;
+        }
+        pp_eval_print(ev, value, out);
+        *tensors = *tensors || pp_value_is_tensor(value);
+        p = end;
+    }
+}
+
+static bool begins_with(const char *text, const char *word)
+{
+    size_t n = word != NULL ? strlen(word) : 0;
+    return n != 0 && strncmp(text, word, n) == 0 && (text[n] == ' ' || text[n] == ':');
+}
+
+/* Whether a condition asks for dtypes. */
+static bool asks_dtype(const pp_expr *e)
+{
+    static const char *const words[] = {"dtype", "width", "is_float", "is_int", "is_signed", "is_bool"};
+    if (e == NULL) return false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if ((e->kind == PP_E_CALL || e->kind == PP_E_ATTR) && strcmp(e->name, words[i]) == 0) return true;
+    return asks_dtype(e->a) || asks_dtype(e->b) || asks_dtype(e->c);
+}
+
+static ppto_status require(pp_eval *ev, const pp_stmt *stmt)
+{
+    pp_value value = {0};
+    pp_truth truth;
+    PP_TRY(eval_single(ev, stmt->value, &value));
+    PP_TRY(pp_eval_truth(ev, &value, &truth));
+    if (truth != PP_FALSE || ev->err == NULL) return truth != PP_FALSE ? PPTO_OK : PPTO_E_VALUE;
+    pp_text text = {0};
+    bool tensors;
+    fill_message(ev, stmt->message, &text, &tensors);
+    ppto_status code = asks_dtype(stmt->value) ? PPTO_E_DTYPE : tensors ? PPTO_E_SHAPE : PPTO_E_VALUE;
+    const char *what = text.at != NULL ? text.at : stmt->message;
+    const char *own = ev->definition != NULL ? ev->definition->name : NULL;
+    ppto_status status = begins_with(what, own) || begins_with(what, ev->called_as)
+                             ? pp_fail(ev->err, code, "%s", what)
+                             : pp_eval_fail(ev, code, "%s", what);
+    pp_text_free(&text);
+    return status;
+}
+
+ppto_status pp_eval_block(pp_eval *ev, const pp_stmt *stmt, bool *valued, pp_value *out)
+{
+    *valued = false;
+    for (; stmt != NULL && !*valued; stmt = stmt->next) {
+        pp_truth truth;
+        pp_value value = {0};
+        switch (stmt->kind) {
+        case PP_S_ASSIGN: PP_TRY(assign(ev, stmt)); break;
+        case PP_S_REQUIRE: PP_TRY(require(ev, stmt)); break;
+        case PP_S_IF:
+            PP_TRY(eval_single(ev, stmt->value, &value));
+            PP_TRY(pp_eval_truth(ev, &value, &truth));
+            PP_TRY(pp_eval_block(ev, truth != PP_FALSE ? stmt->then : stmt->otherwise, valued, out));
+            break;
+        case PP_S_VALUE:
+            PP_TRY(eval_values(ev, stmt->value, out));
+            *valued = true;
+            break;
+        default: return pp_eval_fail(ev, PPTO_E_SYNTAX, "`output` stands in programs only");
+        }
+    }
+    return PPTO_OK;
+}

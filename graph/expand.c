@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The user's graph as one flat graph: the expansions of the nodes the outputs need, one behind the other.
+ * Linear in what comes out; nothing recurses. Signature, hash and literal values go over the same nodes in
+ * the same order. */
+#include <string.h>
+
+#include "graph/graph_impl.h"
+
+/* Nodes in reach of the outputs, marked. NULL: out of memory. */
+static uint8_t *needed_nodes(const pp_graph *graph, const pp_ref *outputs, size_t n, uint32_t *end)
+{
+    uint8_t *needed = pp_calloc(graph->nodes.n + 1, 1);
+    *end = 0;
+    for (size_t i = 0; needed != NULL && i < n; i++) {
+        needed[outputs[i].node] = 1;
+        if (outputs[i].node >= *end) *end = outputs[i].node + 1;
+    }
+    for (uint32_t id = *end; needed != NULL && id-- > 0;) {
+        const pp_node *node = &graph->nodes.at[id];
+        if (!needed[id]) continue;
+        for (uint32_t k = 0; k < node->n_operands; k++)
+            needed[graph->operands.at[node->first_operand + k].node] = 1;
+    }
+    return needed;
+}
+
+typedef struct splice {
+    pp_graph *graph;
+    pp_flat *flat;
+    uint32_t *first;        /* node -> its first result in `prims` */
+    PP_VEC(uint32_t) prims; /* prims of results */
+    PP_VEC(uint32_t) moved; /* prim of the expansion at hand -> prim */
+    PP_VEC(uint32_t) operands;
+    uint32_t n_literals;
+    size_t n_calls;
+} splice;
+
+static uint32_t prim_of(const splice *s, pp_ref ref)
+{
+    return s->prims.at[s->first[ref.node] + ref.result];
+}
+
+static ppto_status splice_prim(splice *s, uint32_t node, const pp_flat *from, uint32_t id)
+{
+    const pp_node *n = &s->graph->nodes.at[node];
+    pp_prim p = *pp_flat_prim(from, id);
+    if (p.kind == PP_P_INPUT) {
+        s->moved.at[id] = prim_of(s, s->graph->operands.at[n->first_operand + p.number]);
+        return PPTO_OK;
+    }
+    PP_TRY(pp_vec_reserve(&s->operands, p.n_operands));
+    for (uint32_t k = 0; k < p.n_operands; k++)
+        s->operands.at[k] = s->moved.at[pp_flat_operands(from, id)[k]];
+    p.origin = node;
+    return pp_flat_add(s->flat, &p, s->operands.at, p.n_operands, &s->moved.at[id]);
+}
+
+static ppto_status splice_call(splice *s, uint32_t node)
+{
+    const pp_expansion *x = s->graph->nodes.at[node].u.expansion;
+    PP_TRY(pp_vec_reserve(&s->moved, x->flat.prims.n));
+    for (uint32_t id = 0; id < x->flat.prims.n; id++) PP_TRY(splice_prim(s, node, &x->flat, id));
+    for (uint32_t i = 0; i < x->n_results; i++)
+        PP_TRY(pp_vec_push(&s->prims, s->moved.at[x->flat.outputs.at[i]]));
+    s->n_calls++;
+    return PPTO_OK;
+}
+
+static ppto_status splice_node(splice *s, uint32_t id)
+{
+    const pp_node *node = &s->graph->nodes.at[id];
+    uint32_t prim;
+    s->first[id] = (uint32_t)s->prims.n;
+    if (node->kind == PP_N_CALL) return splice_call(s, id);
+    pp_prim p = {.origin = id, .type = node->type};
+    if (node->kind == PP_N_INPUT) {
+        p.kind = PP_P_INPUT;
+        p.number = node->u.input;
+    } else {
+        p.kind = PP_P_LITERAL;
+        p.number = s->n_literals++;
+        p.u.bits = node->u.bits;
+    }
+    PP_TRY(pp_flat_add(s->flat, &p, NULL, 0, &prim));
+    return pp_vec_push(&s->prims, prim);
+}
+
+/* A weak result becomes i64 or f32. */
+static ppto_status add_output(splice *s, pp_ref ref)
+{
+    uint32_t prim = prim_of(s, ref);
+    const pp_type *type = pp_flat_type(s->flat, prim);
+    if (type->weak) {
+        pp_prim p = {
+            .kind = PP_P_MAP, .op = PP_CAST, .weak_cast = true, .number = PP_NONE, .origin = ref.node};
+        pp_type to = *type;
+        to.weak = false;
+        to.dtype = type->dtype == PPTO_F64 ? PPTO_F32 : type->dtype;
+        PP_TRY(pp_type_intern(s->graph->types, &to, &p.type));
+        PP_TRY(pp_flat_add(s->flat, &p, &prim, 1, &prim));
+    }
+    return pp_vec_push(&s->flat->outputs, prim);
+}
+
+static ppto_status expand(splice *s, const pp_ref *outputs, size_t n, const uint8_t *needed, uint32_t end)
+{
+    for (uint32_t id = 0; id < end; id++)
+        if (needed[id]) PP_TRY(splice_node(s, id));
+    for (size_t i = 0; i < n; i++) PP_TRY(add_output(s, outputs[i]));
+    return PPTO_OK;
+}
+
+ppto_status pp_graph_expand(pp_graph *graph, const pp_ref *outputs, size_t n, pp_flat *flat,
+                            size_t *recorded_ops, pp_error *err)
+{
+    uint32_t end;
+    splice s = {.graph = graph, .flat = flat};
+    pp_flat_init(flat, graph->types);
+    for (size_t i = 0; i < n; i++)
+        if (outputs[i].node == PP_NONE) return pp_fail(err, PPTO_E_VALUE, "an output is no tensor");
+    uint8_t *needed = needed_nodes(graph, outputs, n, &end);
+    s.first = pp_calloc(graph->nodes.n + 1, sizeof *s.first);
+    ppto_status status = needed != NULL && s.first != NULL ? PPTO_OK : PPTO_E_NOMEM;
+    if (status == PPTO_OK) status = expand(&s, outputs, n, needed, end);
+    if (recorded_ops != NULL) *recorded_ops = s.n_calls;
+    pp_free(needed);
+    pp_free(s.first);
+    pp_vec_free(&s.prims);
+    pp_vec_free(&s.moved);
+    pp_vec_free(&s.operands);
+    if (status != PPTO_OK) pp_flat_free(flat);
+    return status == PPTO_OK ? status : pp_fail(err, status, "%s", ppto_status_text(status));
+}
+
+/* ---- signatures ------------------------------------------------------------------------------------ */
+
+uint64_t pp_graph_hash(const pp_graph *graph, const pp_ref *outputs, size_t n)
+{
+    uint64_t hash = 97;
+    for (size_t i = 0; i < n; i++)
+        hash = pp_hash_mix(pp_hash_mix(hash, graph->nodes.at[outputs[i].node].hash), outputs[i].result);
+    return hash;
+}
+
+static void sign_node(pp_graph *graph, uint32_t id, const uint32_t *number, pp_text *out)
+{
+    const pp_node *node = &graph->nodes.at[id];
+    const pp_type *type = node->kind != PP_N_CALL ? pp_type_get(graph->types, node->type) : NULL;
+    if (node->kind == PP_N_INPUT) {
+        pp_text_add(out, "input %s: ", graph->inputs.at[node->u.input].name);
+        pp_type_print(graph->types, type, out);
+    } else if (node->kind == PP_N_LITERAL) {
+        pp_text_add(out, "literal %s", type->dtype == PPTO_F64 ? "f64" : "i64");
+    } else {
+        pp_text_add(out, "%s", node->u.expansion->text);
+        for (uint32_t k = 0; k < node->n_operands; k++) {
+            pp_ref ref = graph->operands.at[node->first_operand + k];
+            pp_text_add(out, " %u.%u", number[ref.node], ref.result);
+        }
+    }
+    pp_text_add(out, "\n");
+}
+
+ppto_status pp_graph_signature(pp_graph *graph, const pp_ref *outputs, size_t n, pp_text *out)
+{
+    uint32_t end, count = 0;
+    uint8_t *needed = needed_nodes(graph, outputs, n, &end);
+    uint32_t *number = pp_calloc(graph->nodes.n + 1, sizeof *number);
+    bool ok = needed != NULL && number != NULL;
+    for (uint32_t id = 0; ok && id < end; id++) {
+        if (!needed[id]) continue;
+        number[id] = count++;
+        sign_node(graph, id, number, out);
+    }
+    pp_text_add(out, "outputs");
+    for (size_t i = 0; ok && i < n; i++)
+        pp_text_add(out, " %u.%u", number[outputs[i].node], outputs[i].result);
+    pp_free(needed);
+    pp_free(number);
+    return ok && !out->failed ? PPTO_OK : PPTO_E_NOMEM;
+}
+
+ppto_status pp_graph_literals(pp_graph *graph, const pp_ref *outputs, size_t n, uint64_t *values, size_t max,
+                              size_t *count)
+{
+    uint32_t end;
+    uint8_t *needed = needed_nodes(graph, outputs, n, &end);
+    *count = 0;
+    if (needed == NULL) return PPTO_E_NOMEM;
+    for (uint32_t id = 0; id < end; id++) {
+        const pp_node *node = &graph->nodes.at[id];
+        if (!needed[id] || node->kind != PP_N_LITERAL) continue;
+        if (*count < max) values[*count] = node->u.bits;
+        ++*count;
+    }
+    pp_free(needed);
+    return values == NULL || *count <= max ? PPTO_OK : PPTO_E_LIMIT; /* NULL: only counted */
+}

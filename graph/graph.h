@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the user asked for: a graph of operator calls. Recording infers the result types at once, by
+ * evaluating the operator's definition for these operand types into a small flat graph (memoised per
+ * definition, operand types and parameters); pp_graph_expand splices those together when a plan is made. One
+ * thread at a time. */
+#ifndef PP_GRAPH_H
+#define PP_GRAPH_H
+
+#include "graph/library.h"
+
+typedef struct pp_graph pp_graph;
+
+/* One result of a node. node PP_NONE is "no tensor": an earlier call failed. */
+typedef struct pp_ref {
+    uint32_t node, result;
+} pp_ref;
+
+/* An argument of a call, as C and the language give it. */
+typedef enum pp_arg_kind {
+    PP_ARG_TENSOR,
+    PP_ARG_TENSORS,
+    PP_ARG_INT,
+    PP_ARG_FLOAT,
+    PP_ARG_BOOL,
+    PP_ARG_STR,
+    PP_ARG_DTYPE,
+    PP_ARG_INTS,
+    PP_ARG_SIZE,  /* a symbolic size */
+    PP_ARG_VALUE, /* any record-time value of the evaluator (struct pp_value) */
+    PP_ARG_NONE
+} pp_arg_kind;
+struct pp_value; /* graph/value.h */
+typedef struct pp_arg {
+    uint8_t kind;        /* pp_arg_kind */
+    const char *keyword; /* NULL: positional */
+    pp_ref tensor;
+    const pp_ref *tensors; /* n */
+    int64_t i;             /* INT, BOOL, DTYPE, SIZE (pp_size) */
+    double f;
+    const char *text;
+    const int64_t *ints; /* n */
+    size_t n;
+    const struct pp_value *value;
+} pp_arg;
+
+ppto_status pp_graph_create(pp_library *library, pp_graph **out);
+void pp_graph_destroy(pp_graph *graph);
+pp_error *pp_graph_error(pp_graph *graph); /* the first error; code OK when none */
+pp_types *pp_graph_types(pp_graph *graph);
+pp_library *pp_graph_library(pp_graph *graph);
+
+/* A named input. dims as in pp_type_parse_dims ("N, 512"). A weak input (rank 0, i64 or f64) is a number
+ * bound at run. E_NAME when the name is taken. */
+ppto_status pp_graph_input(pp_graph *graph, const char *name, ppto_dtype dtype, bool weak, const char *dims,
+                           ppto_site site, pp_ref *out);
+ppto_status pp_graph_input_type(pp_graph *graph, const char *name, const pp_type *type, ppto_site site,
+                                pp_ref *out);
+/* A weak rank-0 literal: i64 or f64 bits. */
+ppto_status pp_graph_literal(pp_graph *graph, bool is_float, uint64_t bits, ppto_site site, pp_ref *out);
+/* Records a call. results: room for 8 (an operator may have more, e.g. split: E_LIMIT beyond 64; then
+ * *results is in the graph's arena). Errors are also kept as the graph's first error, with operator, operand
+ * types, rule and site. */
+ppto_status pp_graph_call(pp_graph *graph, const pp_definition *definition, const char *called_as,
+                          const pp_arg *args, size_t n_args, ppto_site site, pp_ref **results,
+                          size_t *n_results);
+/* Evaluates a parsed expression or program by recording its calls. dollars: what $0, $1, … stand for. Free
+ * names that are no input yet are declared through `declare` (NULL: E_NAME). Inputs declared in the text are
+ * created (or matched with existing ones). results in the graph's arena; names[i]: of `output NAME`, NULL for
+ * a bare expression. */
+typedef ppto_status (*pp_declare_input)(void *arg, pp_graph *graph, const char *name, pp_ref *out,
+                                        pp_error *err);
+ppto_status pp_graph_text(pp_graph *graph, const pp_unit *unit, const pp_ref *dollars, size_t n_dollars,
+                          pp_declare_input declare, void *arg, ppto_site site, const char ***names,
+                          pp_ref **results, size_t *n_results);
+
+pp_type_id pp_graph_type(const pp_graph *graph, pp_ref ref);
+/* Facts of nodes for messages, explain and memcheck. */
+typedef struct pp_node_info {
+    const char *operator_name; /* "input", "literal" or the operator as called */
+    const char *input_name;
+    ppto_site site;
+    uint32_t stream, sync; /* 0 until streams are there */
+} pp_node_info;
+pp_node_info pp_graph_node(const pp_graph *graph, uint32_t node);
+size_t pp_graph_size(const pp_graph *graph); /* nodes recorded */
+size_t pp_graph_inputs(const pp_graph *graph);
+pp_ref pp_graph_input_at(const pp_graph *graph, size_t i);
+
+/* Expands what the outputs need. flat: initialised here; prim.origin is the node; prim.number of an INPUT is
+ * the index of the input in the graph. Weak outputs become i64 or f32. Returns the number of operator calls
+ * (`recorded_ops`). */
+ppto_status pp_graph_expand(pp_graph *graph, const pp_ref *outputs, size_t n, pp_flat *flat,
+                            size_t *recorded_ops, pp_error *err);
+/* The structure that decides a plan: a canonical byte string of what the outputs need (operators, parameters,
+ * types, input names; literal values excluded unless a definition depends on them), and its hash (built while
+ * recording). */
+uint64_t pp_graph_hash(const pp_graph *graph, const pp_ref *outputs, size_t n);
+ppto_status pp_graph_signature(pp_graph *graph, const pp_ref *outputs, size_t n, pp_text *out);
+/* Literal values in the order in which pp_graph_expand meets them: prim LITERAL k of an expansion of the same
+ * signature corresponds to values[k]. */
+ppto_status pp_graph_literals(pp_graph *graph, const pp_ref *outputs, size_t n, uint64_t *values, size_t max,
+                              size_t *count);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The operators a graph can call: definitions by name, and the scalar functions and folds made from them. One
+ * library belongs to a context; definitions are added, never changed. Thread-safe. */
+#ifndef PP_LIBRARY_H
+#define PP_LIBRARY_H
+
+#include "graph/flat.h"
+#include "ops/definition.h"
+
+typedef struct pp_library pp_library;
+
+ppto_status pp_library_create(pp_library **out);
+void pp_library_destroy(pp_library *library);
+/* Takes the unit (also on failure) with `destroy`. Names must be new, targets of aliases known, no recursion:
+ * E_NAME, E_VALUE with the place in the text. */
+ppto_status pp_library_add(pp_library *library, pp_unit *take_unit, void (*destroy)(pp_unit *), bool builtin,
+                           pp_error *err);
+/* By name or alias; NULL when unknown. Borrowed for the life of the library. */
+const pp_definition *pp_library_find(const pp_library *library, const char *name);
+const char *pp_library_nearest(const pp_library *library,
+                               const char *name); /* "did you mean"; NULL when nothing is near */
+/* All definitions in order of name; those that begin with _ are internal. */
+size_t pp_library_count(const pp_library *library);
+const pp_definition *pp_library_at(const pp_library *library, size_t i);
+size_t pp_library_aliases(const pp_library *library, const pp_definition *definition, const char **out,
+                          size_t max);
+/* Made of scalar primitives and such operators only: a scalar function over broadcast operands. */
+bool pp_library_elementwise(const pp_library *library, const pp_definition *definition);
+
+/* Interning by content: gives the library's own copy (deep copy made when new). */
+ppto_status pp_library_function(pp_library *library, const pp_function *function, const pp_function **out);
+ppto_status pp_library_monoid(pp_library *library, const pp_monoid *monoid, const pp_monoid **out);
+const pp_table *pp_library_table(pp_library *library, const pp_table *table); /* NULL: out of memory */
+
+/* What the build compiles loops for: every elementwise operator of the shipped library with default
+ * parameters in f32 and f64, and every fold in f32, f64 and i64. */
+ppto_status pp_library_precompile(pp_library *library, const pp_function *const **functions,
+                                  size_t *n_functions, const pp_monoid *const **monoids, size_t *n_monoids,
+                                  pp_error *err);
+
+#endif
