@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Size classes (eight to a doubling, so at most an eighth is wasted), each with a list of free blocks. Blocks
+ * below 1 MiB come from the heap, larger ones from mmap; from 2 MiB up they are aligned to 2 MiB and huge
+ * pages are asked for.
+ *
+ * A free block keeps its pages, so a run that takes what the last run gave back neither calls the system nor
+ * faults. Blocks go back when the sizes change: before a new block is mapped, those free for longest are
+ * unmapped until at most KEPT_FREE bytes stay free. (Decay by time was the alternative: it needs a clock or a
+ * thread, and would drop warm pages of a program that runs once a minute.) The header of a free block lies in
+ * the block.
+ *
+ * One lock; filling with poison and unmapping of what is trimmed happen outside or are rare. */
+#define _GNU_SOURCE
+#include "memory/pool.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/checked.h"
+
+enum {
+    ALIGNMENT = 64,
+    STEPS_LOG2 = 3, /* classes to a doubling: 8 */
+    CLASSES = 64 << STEPS_LOG2,
+    POISON_BYTE = 0xff,
+};
+#define MAP_FROM ((size_t)1 << 20)
+#define HUGE ((size_t)2 << 20)
+#define KEPT_FREE ((uint64_t)64 << 20)
+#define LARGEST ((size_t)1 << 62)
+
+/* Lies at the start of a free block. In two lists: of its class (newest first) and of all (oldest first). */
+typedef struct free_block {
+    struct free_block *class_next, *class_prev;
+    struct free_block *newer, *older;
+    size_t bytes; /* rounded */
+} free_block;
+
+struct pp_pool {
+    pthread_mutex_t lock; /* of everything below; no other lock is taken under it */
+    free_block *classes[CLASSES];
+    free_block *oldest, *newest;
+    pp_pool_counters counters; /* held_bytes == bytes taken (rounded) + free_bytes */
+    uint64_t free_bytes;
+    uint64_t limit; /* 0: none */
+    bool poison;
+};
+
+/* Rounds up to the size of a class and names the class: 8 sizes between one power of two and the next. */
+static bool class_of(size_t bytes, size_t *rounded, size_t *index)
+{
+    if (bytes > LARGEST) return false;
+    if (bytes < ALIGNMENT) bytes = ALIGNMENT;
+    size_t top = 63u - (size_t)__builtin_clzll(bytes);
+    size_t step = (size_t)1 << (top - STEPS_LOG2);
+    if (step < ALIGNMENT) step = ALIGNMENT;
+    if (!pp_align_size(bytes, step, rounded)) return false;
+    top = 63u - (size_t)__builtin_clzll(*rounded);
+    *index = (top << STEPS_LOG2) + ((*rounded >> (top - STEPS_LOG2)) & ((1u << STEPS_LOG2) - 1));
+    return true;
+}
+
+/* ---- the system -------------------------------------------------------------------------------- */
+
+static void *map_huge(size_t bytes)
+{
+    size_t wide;
+    if (!pp_add_size(bytes, HUGE, &wide)) return NULL;
+    char *raw = mmap(NULL, wide, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (raw == MAP_FAILED) return NULL;
+    size_t before = (HUGE - ((uintptr_t)raw & (HUGE - 1))) & (HUGE - 1);
+    char *block = raw + before;
+    if (before != 0) munmap(raw, before);
+    if (wide - before > bytes) munmap(block + bytes, wide - before - bytes);
+    (void)madvise(block, bytes, MADV_HUGEPAGE); /* a wish: refused where huge pages are switched off */
+    return block;
+}
+
+static void *system_take(size_t bytes)
+{
+    if (bytes < MAP_FROM) return pp_alloc_aligned(ALIGNMENT, bytes);
+    if (bytes >= HUGE) return map_huge(bytes);
+    void *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return block == MAP_FAILED ? NULL : block;
+}
+
+static void system_give(void *block, size_t bytes)
+{
+    if (bytes < MAP_FROM)
+        pp_free(block);
+    else
+        munmap(block, bytes);
+}
+
+/* ---- lists of free blocks; under the lock ------------------------------------------------------ */
+
+static void push_free(pp_pool *pool, void *memory, size_t bytes, size_t index)
+{
+    free_block *block = memory;
+    *block = (free_block){.class_next = pool->classes[index], .older = pool->newest, .bytes = bytes};
+    if (block->class_next != NULL) block->class_next->class_prev = block;
+    pool->classes[index] = block;
+    if (block->older != NULL)
+        block->older->newer = block;
+    else
+        pool->oldest = block;
+    pool->newest = block;
+    pool->free_bytes += bytes;
+}
+
+static void unlink_free(pp_pool *pool, free_block *block, size_t index)
+{
+    if (block->class_next != NULL) block->class_next->class_prev = block->class_prev;
+    if (block->class_prev != NULL)
+        block->class_prev->class_next = block->class_next;
+    else
+        pool->classes[index] = block->class_next;
+    if (block->newer != NULL)
+        block->newer->older = block->older;
+    else
+        pool->newest = block->older;
+    if (block->older != NULL)
+        block->older->newer = block->newer;
+    else
+        pool->oldest = block->newer;
+    pool->free_bytes -= block->bytes;
+}
+
+/* Gives the blocks free for longest back to the system until at most `keep` bytes are free. */
+static void shed(pp_pool *pool, uint64_t keep)
+{
+    while (pool->free_bytes > keep) {
+        free_block *block = pool->oldest;
+        size_t bytes, index;
+        if (!class_of(block->bytes, &bytes, &index)) return;
+        unlink_free(pool, block, index);
+        system_give(block, bytes);
+        pool->counters.held_bytes -= bytes;
+    }
+}
+
+static void *take_new(pp_pool *pool, size_t bytes)
+{
+    bool above = pool->limit != 0 && pool->counters.held_bytes + bytes > pool->limit;
+    shed(pool, above ? 0 : KEPT_FREE);
+    void *block = system_take(bytes);
+    if (block == NULL && pool->free_bytes != 0) {
+        shed(pool, 0);
+        block = system_take(bytes);
+    }
+    if (block == NULL) return NULL;
+    pool->counters.maps++;
+    pool->counters.held_bytes += bytes;
+    return block;
+}
+
+static void *take_any(pp_pool *pool, size_t bytes, size_t index)
+{
+    free_block *block = pool->classes[index];
+    if (block == NULL) return take_new(pool, bytes);
+    unlink_free(pool, block, index);
+    return block;
+}
+
+/* ---- interface --------------------------------------------------------------------------------- */
+
+ppto_status pp_pool_create(pp_pool **out)
+{
+    *out = NULL;
+    pp_pool *pool = pp_calloc(1, sizeof *pool);
+    if (pool == NULL) return PPTO_E_NOMEM;
+    if (pthread_mutex_init(&pool->lock, NULL) != 0) {
+        pp_free(pool);
+        return PPTO_E_NOMEM;
+    }
+    *out = pool;
+    return PPTO_OK;
+}
+
+void pp_pool_destroy(pp_pool *pool)
+{
+    if (pool == NULL) return;
+    shed(pool, 0);
+    pthread_mutex_destroy(&pool->lock);
+    pp_free(pool);
+}
+
+static ppto_status take_locked(pp_pool *pool, size_t bytes, size_t rounded, size_t index, void **out,
+                               pp_error *err)
+{
+    pp_pool_counters *counters = &pool->counters;
+    uint64_t after = counters->current_bytes + bytes;
+    if (pool->limit != 0 && after > pool->limit)
+        return pp_fail(err, PPTO_E_LIMIT, "%zu bytes asked for, %llu in use, the limit is %llu", bytes,
+                       (unsigned long long)counters->current_bytes, (unsigned long long)pool->limit);
+    *out = take_any(pool, rounded, index);
+    if (*out == NULL) return pp_fail(err, PPTO_E_NOMEM, "no memory for a block of %zu bytes", bytes);
+    counters->takes++;
+    counters->current_bytes = after;
+    if (after > counters->peak_bytes) counters->peak_bytes = after;
+    return PPTO_OK;
+}
+
+ppto_status pp_pool_take(pp_pool *pool, size_t bytes, void **out, pp_error *err)
+{
+    *out = NULL;
+    size_t rounded, index;
+    if (!class_of(bytes, &rounded, &index))
+        return pp_fail(err, PPTO_E_NOMEM, "no memory for %zu bytes", bytes);
+    pthread_mutex_lock(&pool->lock);
+    ppto_status status = take_locked(pool, bytes, rounded, index, out, err);
+    bool poison = pool->poison;
+    pthread_mutex_unlock(&pool->lock);
+    if (status == PPTO_OK && poison) memset(*out, POISON_BYTE, rounded);
+    return status;
+}
+
+void pp_pool_give(pp_pool *pool, void *block, size_t bytes)
+{
+    size_t rounded, index;
+    if (block == NULL || !class_of(bytes, &rounded, &index)) return;
+    pthread_mutex_lock(&pool->lock);
+    bool poison = pool->poison;
+    pthread_mutex_unlock(&pool->lock);
+    if (poison) memset(block, POISON_BYTE, rounded);
+    pthread_mutex_lock(&pool->lock);
+    push_free(pool, block, rounded, index);
+    pool->counters.current_bytes -= bytes;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pp_pool_set_limit(pp_pool *pool, uint64_t bytes)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->limit = bytes;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+uint64_t pp_pool_get_limit(const pp_pool *pool)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock; /* the lock is not part of the value */
+    pthread_mutex_lock(lock);
+    uint64_t limit = pool->limit;
+    pthread_mutex_unlock(lock);
+    return limit;
+}
+
+void pp_pool_count(pp_pool *pool, pp_pool_counters *out)
+{
+    pthread_mutex_lock(&pool->lock);
+    *out = pool->counters;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pp_pool_reset_peak(pp_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->counters.peak_bytes = pool->counters.current_bytes;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pp_pool_trim(pp_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    shed(pool, 0);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pp_pool_poison(pp_pool *pool, bool on)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->poison = on;
+    pthread_mutex_unlock(&pool->lock);
+}

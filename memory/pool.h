@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A pool of large blocks: everything a context's tensors live in. Blocks are 64-byte aligned; big ones are
+ * mapped with huge pages asked for and stay warm for reuse until trimmed. Thread-safe. */
+#ifndef PP_POOL_H
+#define PP_POOL_H
+
+#include "base/base.h"
+
+typedef struct pp_pool pp_pool;
+
+typedef struct pp_pool_counters {
+    uint64_t current_bytes; /* asked for and not given back */
+    uint64_t peak_bytes;    /* most of it since the last reset */
+    uint64_t held_bytes;    /* from the system, free blocks included */
+    uint64_t takes, maps;   /* calls of pp_pool_take; of mmap or the heap */
+} pp_pool_counters;
+
+ppto_status pp_pool_create(pp_pool **out);
+void pp_pool_destroy(pp_pool *pool); /* NULL is fine */
+/* At least `bytes` (0: a valid block). returns PPTO_OK; E_LIMIT with sizes in err; E_NOMEM. Contents are
+ * undefined. */
+ppto_status pp_pool_take(pp_pool *pool, size_t bytes, void **out, pp_error *err);
+void pp_pool_give(pp_pool *pool, void *block, size_t bytes); /* the bytes asked for; NULL is fine */
+void pp_pool_set_limit(pp_pool *pool, uint64_t bytes);       /* of current_bytes; 0: none */
+uint64_t pp_pool_get_limit(const pp_pool *pool);
+void pp_pool_count(pp_pool *pool, pp_pool_counters *out);
+void pp_pool_reset_peak(pp_pool *pool);
+void pp_pool_trim(pp_pool *pool);            /* free blocks go back to the system */
+void pp_pool_poison(pp_pool *pool, bool on); /* fresh and freed bytes are filled with 0xff (NaN) */
+
+#endif

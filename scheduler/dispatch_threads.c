@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The order of threads: each takes the ready step of the best rank, claims its tasks one by one without the
+ * lock, and completes what it finished last. The caller works too, and only it waits; a worker without work
+ * spins for a moment (a phase is often about to open) and then leaves the run, so that other runs of the
+ * executor get it.
+ *
+ * Somebody is woken only for work that pays for it: one worker for each WAKE_NS of what just became ready,
+ * less what the thread that made it ready will take itself. That thread always goes on to claim, so no wake
+ * is needed for progress, and none is lost that matters. */
+#include "scheduler/dispatch_parts.h"
+
+#define WAKE_NS 10000.0
+enum { SPIN_NS = 10000, SPIN_LOOKS = 32 };
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* ---- under the lock ---------------------------------------------------------------------------- */
+
+static bool take_ready(pp_dispatch *dispatch, uint32_t *step, uint64_t *claim)
+{
+    while (dispatch->n_heap != 0) {
+        *step = dispatch->by_rank[dispatch->heap[0]];
+        /* acquire: pairs with the release of pp_dispatch_open */
+        *claim = atomic_fetch_add_explicit(&dispatch->claim[*step], 1, memory_order_acquire);
+        uint32_t tasks = dispatch->steps[*step].tasks[*claim >> 32];
+        if ((uint32_t)*claim + 1 >= tasks) pp_dispatch_pop(dispatch, 0);
+        if ((uint32_t)*claim < tasks) return true;
+    }
+    return false;
+}
+
+static void submit_slots(pp_dispatch *dispatch, uint64_t wanted)
+{
+    for (uint32_t i = 1; i < dispatch->n_slots && wanted != 0; i++) {
+        pp_slot *slot = &dispatch->slots[i];
+        if (slot->submitted) continue;
+        slot->submitted = true;
+        dispatch->active++;
+        wanted--;
+        pp_executor_submit(dispatch->executor, &slot->job);
+    }
+}
+
+/* taken: how many of the ready tasks the calling thread will take itself. */
+static void wake(pp_dispatch *dispatch, pp_ready ready, uint32_t taken)
+{
+    bool over = dispatch->steps_left == 0;
+    uint64_t wanted = ready.tasks > taken ? ready.tasks - taken : 0;
+    double worth = ready.ns / WAKE_NS;
+    if (worth < (double)wanted) wanted = (uint64_t)worth;
+    if (over || wanted != 0) atomic_fetch_add_explicit(&dispatch->epoch, 1, memory_order_relaxed);
+    if ((over || wanted != 0) && dispatch->caller_waits) {
+        dispatch->caller_waits = false; /* it is on its way: not to be counted on twice */
+        pthread_cond_signal(&dispatch->changed);
+        if (wanted != 0) wanted--;
+    }
+    if (wanted > dispatch->spinning) submit_slots(dispatch, wanted - dispatch->spinning);
+}
+
+/* Looks for a change without the lock for a moment: true when there was one. */
+static bool spin(pp_dispatch *dispatch)
+{
+    uint32_t epoch = atomic_load_explicit(&dispatch->epoch, memory_order_relaxed);
+    bool changed = false;
+    dispatch->spinning++;
+    pthread_mutex_unlock(&dispatch->lock);
+    int64_t end = pp_clock_ns() + SPIN_NS;
+    do {
+        for (int i = 0; i < SPIN_LOOKS && !changed; i++) {
+            relax();
+            /* relaxed: only a hint, what changed is read under the lock */
+            changed = atomic_load_explicit(&dispatch->epoch, memory_order_relaxed) != epoch;
+        }
+    } while (!changed && pp_clock_ns() < end);
+    pthread_mutex_lock(&dispatch->lock);
+    dispatch->spinning--;
+    return changed || dispatch->n_heap != 0 || dispatch->steps_left == 0;
+}
+
+/* ---- without the lock -------------------------------------------------------------------------- */
+
+/* After the last task of a phase. True: the next phase is open. */
+static bool advance(pp_dispatch *dispatch, uint32_t step, uint32_t phase)
+{
+    pthread_mutex_lock(&dispatch->lock);
+    uint32_t next =
+        pp_dispatch_skips(dispatch, step) ? PP_NO_PHASE : pp_dispatch_phase(dispatch, step, phase + 1);
+    pp_ready ready;
+    if (next != PP_NO_PHASE)
+        ready = pp_dispatch_open(dispatch, step, next);
+    else
+        ready = pp_dispatch_complete(dispatch, step);
+    wake(dispatch, ready, 1);
+    pthread_mutex_unlock(&dispatch->lock);
+    return next != PP_NO_PHASE;
+}
+
+/* Runs the claimed task and as many more of the step as it can claim. */
+static void run_claims(pp_dispatch *dispatch, uint32_t step, uint64_t claim, uint32_t slot)
+{
+    const pp_step *of = &dispatch->steps[step];
+    while ((uint32_t)claim < of->tasks[claim >> 32]) {
+        uint32_t phase = (uint32_t)(claim >> 32);
+        pp_dispatch_task(dispatch, step, phase, (uint32_t)claim, slot);
+        /* release: what this task wrote; acquire: what the others wrote, for the one that opens what follows
+         */
+        if (atomic_fetch_sub_explicit(&dispatch->left[step], 1, memory_order_acq_rel) == 1 &&
+            !advance(dispatch, step, phase))
+            return;
+        claim =
+            atomic_fetch_add_explicit(&dispatch->claim[step], 1, memory_order_acquire); /* as in take_ready */
+    }
+}
+
+/* Works until there is nothing to do (a worker) or nothing left (the caller). With the lock, before and
+ * after. */
+static void work(pp_dispatch *dispatch, uint32_t slot)
+{
+    while (dispatch->steps_left != 0) {
+        uint32_t step;
+        uint64_t claim;
+        if (take_ready(dispatch, &step, &claim)) {
+            pthread_mutex_unlock(&dispatch->lock);
+            run_claims(dispatch, step, claim, slot);
+            pthread_mutex_lock(&dispatch->lock);
+        } else if (!spin(dispatch)) {
+            if (slot != 0) return;
+            dispatch->caller_waits = true;
+            pthread_cond_wait(&dispatch->changed, &dispatch->lock);
+            dispatch->caller_waits = false;
+        }
+    }
+}
+
+void pp_dispatch_slot_main(pp_job *job)
+{
+    pp_slot *slot = (pp_slot *)job; /* its first member */
+    pp_dispatch *dispatch = slot->dispatch;
+    bool before = pp_dispatch_mark_inside(true);
+    pthread_mutex_lock(&dispatch->lock);
+    work(dispatch, slot->index);
+    slot->submitted = false;
+    dispatch->active--;
+    if (dispatch->caller_waits && dispatch->active == 0) pthread_cond_signal(&dispatch->changed);
+    pthread_mutex_unlock(&dispatch->lock);
+    (void)pp_dispatch_mark_inside(before);
+}
+
+/* Takes back what no thread began and waits for those that are inside. */
+static void collect(pp_dispatch *dispatch)
+{
+    for (uint32_t i = 1; i < dispatch->n_slots; i++) {
+        pp_slot *slot = &dispatch->slots[i];
+        if (!slot->submitted || !pp_executor_withdraw(dispatch->executor, &slot->job)) continue;
+        slot->submitted = false;
+        dispatch->active--;
+    }
+    dispatch->caller_waits = true;
+    while (dispatch->active != 0) pthread_cond_wait(&dispatch->changed, &dispatch->lock);
+    dispatch->caller_waits = false;
+}
+
+void pp_dispatch_threads(pp_dispatch *dispatch)
+{
+    pthread_mutex_lock(&dispatch->lock);
+    pp_dispatch_reset(dispatch);
+    wake(dispatch, pp_dispatch_begin(dispatch), 1);
+    work(dispatch, 0);
+    collect(dispatch);
+    pthread_mutex_unlock(&dispatch->lock);
+}

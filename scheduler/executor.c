@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The table of executors, their queue, and the test for a forked child. `serial` and `sim` need no threads,
+ * so they are rows of the table only; their orders are dispatch_inline.c and dispatch_sim.c.
+ *
+ * The test for fork must cost no system call on every run: a page that the kernel wipes in children holds
+ * a 1. Where the kernel cannot do that the process id is compared. */
+#define _GNU_SOURCE
+#include "scheduler/executor.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PAGE = 4096 };
+
+static const pp_executor_class serial_class = {.name = "serial", .mode = PP_RUN_INLINE};
+static const pp_executor_class sim_class = {.name = "sim", .mode = PP_RUN_SIM};
+
+static const pp_executor_class *class_at(size_t i)
+{
+    const pp_executor_class *const all[] = {&serial_class, &sim_class, &pp_executor_pthread, pp_executor_tbb};
+    return i < sizeof all / sizeof *all ? all[i] : NULL;
+}
+
+const char *pp_executor_at(size_t i)
+{
+    const pp_executor_class *found = class_at(i);
+    return found != NULL ? found->name : NULL;
+}
+
+static const pp_executor_class *class_named(const char *name)
+{
+    const pp_executor_class *found;
+    for (size_t i = 0; (found = class_at(i)) != NULL; i++)
+        if (strcmp(found->name, name) == 0) return found;
+    return NULL;
+}
+
+/* ---- fork -------------------------------------------------------------------------------------- */
+
+static void note_birth(pp_executor *executor)
+{
+    executor->pid = (int32_t)getpid();
+    void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return;
+    if (madvise(page, PAGE, MADV_WIPEONFORK) != 0) {
+        munmap(page, PAGE);
+        return;
+    }
+    executor->birth = page;
+    *executor->birth = 1;
+}
+
+bool pp_executor_forked(const pp_executor *executor)
+{
+    if (executor->birth != NULL) return *executor->birth == 0;
+    return executor->pid != (int32_t)getpid();
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+static void release(pp_executor *executor)
+{
+    if (executor->birth != NULL) munmap((void *)executor->birth, PAGE);
+    pthread_mutex_destroy(&executor->lock);
+    pp_free(executor);
+}
+
+ppto_status pp_executor_create(const char *name, uint32_t workers, uint64_t seed, pp_executor **out,
+                               pp_error *err)
+{
+    *out = NULL;
+    const pp_executor_class *found = class_named(name);
+    if (found == NULL) {
+        if (strcmp(name, "tbb") == 0) return pp_fail(err, PPTO_E_UNSUPPORTED, "executor tbb is not built in");
+        return pp_fail(err, PPTO_E_VALUE, "there is no executor %s", name);
+    }
+    if (workers == 0) return pp_fail(err, PPTO_E_VALUE, "an executor needs a worker");
+    pp_executor *executor = pp_calloc(1, sizeof *executor);
+    if (executor == NULL) return pp_fail(err, PPTO_E_NOMEM, "no memory for an executor");
+    executor->class_of = found;
+    executor->workers = found->mode == PP_RUN_INLINE ? 1 : workers;
+    executor->seed = seed;
+    if (pthread_mutex_init(&executor->lock, NULL) != 0) {
+        pp_free(executor);
+        return pp_fail(err, PPTO_E_NOMEM, "no lock for an executor");
+    }
+    note_birth(executor);
+    ppto_status status = found->open != NULL ? found->open(executor, err) : PPTO_OK;
+    if (status != PPTO_OK) {
+        release(executor);
+        return status;
+    }
+    *out = executor;
+    return PPTO_OK;
+}
+
+void pp_executor_destroy(pp_executor *executor)
+{
+    if (executor == NULL) return;
+    if (executor->class_of->close != NULL) executor->class_of->close(executor, pp_executor_forked(executor));
+    release(executor);
+}
+
+const char *pp_executor_name(const pp_executor *executor)
+{
+    return executor->class_of->name;
+}
+
+uint32_t pp_executor_workers(const pp_executor *executor)
+{
+    return executor->workers;
+}
+
+/* ---- queue ------------------------------------------------------------------------------------- */
+
+static void unlink_job(pp_executor *executor, pp_job *job)
+{
+    if (job->prev != NULL)
+        job->prev->next = job->next;
+    else
+        executor->first = job->next;
+    if (job->next != NULL)
+        job->next->prev = job->prev;
+    else
+        executor->last = job->prev;
+    job->queued = false;
+}
+
+void pp_executor_submit(pp_executor *executor, pp_job *job)
+{
+    pthread_mutex_lock(&executor->lock);
+    job->next = NULL;
+    job->prev = executor->last;
+    job->queued = true;
+    if (executor->last != NULL)
+        executor->last->next = job;
+    else
+        executor->first = job;
+    executor->last = job;
+    pthread_mutex_unlock(&executor->lock);
+    executor->class_of->wake(executor);
+}
+
+bool pp_executor_withdraw(pp_executor *executor, pp_job *job)
+{
+    pthread_mutex_lock(&executor->lock);
+    bool queued = job->queued;
+    if (queued) unlink_job(executor, job);
+    pthread_mutex_unlock(&executor->lock);
+    return queued;
+}
+
+static pp_job *take_first(pp_executor *executor)
+{
+    pthread_mutex_lock(&executor->lock);
+    pp_job *job = executor->first;
+    if (job != NULL) unlink_job(executor, job);
+    pthread_mutex_unlock(&executor->lock);
+    return job;
+}
+
+void pp_executor_work(pp_executor *executor)
+{
+    pp_job *job;
+    while ((job = take_first(executor)) != NULL) job->fn(job);
+}

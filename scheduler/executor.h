@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What an executor is to the dispatcher: a queue of jobs and a way to get one more thread to look at it. All
+ * order, counting and failure is in dispatch.c; an executor promises only that threads look, sooner or later
+ * or never: the dispatcher's caller helps, and takes back what nobody began. So no executor has to have a
+ * worker (a quota of one CPU leaves none), and nothing is allocated to submit. */
+#ifndef PP_EXECUTOR_H
+#define PP_EXECUTOR_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include <pthread.h>
+
+#include "scheduler/dispatch.h"
+
+/* Runs on a thread of the executor. Must not touch the job after it gave it free for reuse. */
+typedef struct pp_job {
+    void (*fn)(struct pp_job *job);
+    struct pp_job *next, *prev; /* in the queue */
+    bool queued;
+} pp_job;
+
+typedef enum pp_executor_mode {
+    PP_RUN_INLINE, /* everything on the caller, in program order */
+    PP_RUN_SIM,    /* everything on the caller, in an order drawn from the seed */
+    PP_RUN_THREADS /* jobs are submitted */
+} pp_executor_mode;
+
+/* open, close and wake are NULL where mode needs no threads. None may throw. */
+typedef struct pp_executor_class {
+    const char *name;
+    pp_executor_mode mode;
+    ppto_status (*open)(pp_executor *executor, pp_error *err); /* sets executor->own */
+    void (*close)(pp_executor *executor,
+                  bool forked);          /* waits for its threads; forked: there are none, only lets go */
+    void (*wake)(pp_executor *executor); /* lets one more thread call pp_executor_work soon, if it can */
+} pp_executor_class;
+
+struct pp_executor {
+    const pp_executor_class *class_of;
+    uint32_t workers; /* the calling thread included */
+    uint64_t seed;
+    void *own;            /* of the class */
+    pthread_mutex_t lock; /* of the queue; innermost: no other lock is taken under it */
+    pp_job *first, *last;
+    volatile uint32_t *birth; /* 1, and 0 in a forked child */
+    int32_t pid;              /* used instead where the page of birth cannot be wiped on fork */
+};
+
+/* ---- executor.c -------------------------------------------------------------------------------- */
+
+void pp_executor_submit(pp_executor *executor, pp_job *job);
+bool pp_executor_withdraw(pp_executor *executor, pp_job *job); /* true: it was queued and will not run */
+void pp_executor_work(pp_executor *executor);         /* runs queued jobs until there is none; never throws */
+bool pp_executor_forked(const pp_executor *executor); /* in a child of the process that created it */
+
+/* ---- executor_pthread.c, executor_tbb.cpp or executor_tbb_absent.c ----------------------------- */
+
+extern const pp_executor_class pp_executor_pthread;
+extern const pp_executor_class *const pp_executor_tbb; /* NULL: not built in */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

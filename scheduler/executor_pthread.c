@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Plain threads: workers - 1 of them, each started when the first job wants it, parked on a condition when
+ * there is nothing to do (no spinning here: an idle context costs no CPU time). Signals of the process are
+ * not theirs.
+ *
+ * wake counts: `tokens` is how many looks at the queue are still owed; a thread takes one token, then works
+ * until the queue is empty. A token taken in vain costs one look. */
+#define _GNU_SOURCE
+#include <signal.h>
+
+#include "scheduler/executor.h"
+
+typedef struct crew {
+    pthread_mutex_t lock; /* of all below; may be held when nothing else is */
+    pthread_cond_t wanted;
+    pp_executor *executor;
+    uint32_t tokens, parked, started, room; /* started <= room == workers - 1 */
+    bool stop;
+    pthread_t threads[];
+} crew;
+
+static void *live(void *arg)
+{
+    crew *mine = arg;
+    pthread_mutex_lock(&mine->lock);
+    for (;;) {
+        while (mine->tokens == 0 && !mine->stop) {
+            mine->parked++;
+            pthread_cond_wait(&mine->wanted, &mine->lock);
+            mine->parked--;
+        }
+        if (mine->stop) break;
+        mine->tokens--;
+        pthread_mutex_unlock(&mine->lock);
+        pp_executor_work(mine->executor);
+        pthread_mutex_lock(&mine->lock);
+    }
+    pthread_mutex_unlock(&mine->lock);
+    return NULL;
+}
+
+/* A thread that cannot be had is no failure: the caller of the run does the work. */
+static void start_one(crew *mine)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
+    pthread_t *thread = &mine->threads[mine->started];
+    if (pthread_create(thread, NULL, live, mine) == 0) {
+        mine->started++;
+        (void)pthread_setname_np(*thread, "ppto-worker");
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void crew_wake(pp_executor *executor)
+{
+    crew *mine = executor->own;
+    pthread_mutex_lock(&mine->lock);
+    if (mine->tokens < mine->room) mine->tokens++;
+    if (mine->parked < mine->tokens && mine->started < mine->room) start_one(mine);
+    pthread_cond_signal(&mine->wanted);
+    pthread_mutex_unlock(&mine->lock);
+}
+
+static ppto_status crew_open(pp_executor *executor, pp_error *err)
+{
+    size_t room = executor->workers - 1;
+    crew *mine = pp_calloc(1, sizeof *mine + room * sizeof mine->threads[0]);
+    if (mine == NULL) return pp_fail(err, PPTO_E_NOMEM, "no memory for %zu threads", room);
+    mine->executor = executor;
+    mine->room = (uint32_t)room;
+    if (pthread_mutex_init(&mine->lock, NULL) != 0) goto fail_lock;
+    if (pthread_cond_init(&mine->wanted, NULL) != 0) goto fail_condition;
+    executor->own = mine;
+    return PPTO_OK;
+fail_condition:
+    pthread_mutex_destroy(&mine->lock);
+fail_lock:
+    pp_free(mine);
+    return pp_fail(err, PPTO_E_NOMEM, "no lock for the threads");
+}
+
+static void crew_close(pp_executor *executor, bool forked)
+{
+    crew *mine = executor->own;
+    if (!forked) {
+        pthread_mutex_lock(&mine->lock);
+        mine->stop = true;
+        pthread_cond_broadcast(&mine->wanted);
+        pthread_mutex_unlock(&mine->lock);
+        for (uint32_t i = 0; i < mine->started; i++) pthread_join(mine->threads[i], NULL);
+        pthread_cond_destroy(&mine->wanted);
+        pthread_mutex_destroy(&mine->lock);
+    }
+    pp_free(mine);
+}
+
+const pp_executor_class pp_executor_pthread = {
+    .name = "pthread", .mode = PP_RUN_THREADS, .open = crew_open, .close = crew_close, .wake = crew_wake};
