@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The CPU as a device: the block interpreter behind the table of devices/device.h. Opening picks a set of
+ * block loops and proves it (cpu_probe.c); all work is done in interp_*.c. */
+#include <stdio.h>
+
+#include "devices/cpu/cpu_probe.h"
+#include "devices/cpu/interp.h"
+
+static void cpu_close(pp_device *device)
+{
+    pp_free(device);
+}
+
+static ppto_status cpu_open(const pp_device_options *options, pp_device **out, pp_error *err)
+{
+    const char *simd = options != NULL ? options->simd : NULL;
+    *out = NULL;
+    const pp_block_set *set = pp_blocks_find(simd);
+    if (set == NULL)
+        return pp_fail(err, PPTO_E_UNSUPPORTED, "the cpu device has no instruction set '%s' on this machine",
+                       simd != NULL ? simd : "baseline");
+    PP_TRY(pp_cpu_probe(set, err));
+    pp_device *device = pp_calloc(1, sizeof *device);
+    if (device == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
+    device->set = set;
+    device->count_bytes = options != NULL && options->count_bytes;
+    device->grain = options != NULL ? options->grain : 0;
+    snprintf(device->text, sizeof device->text, "block interpreter, %s", set->name);
+    *out = device;
+    return PPTO_OK;
+}
+
+static const char *cpu_describe(const pp_device *device)
+{
+    return device->text;
+}
+
+const pp_device_class pp_cpu_device = {
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .describe = cpu_describe,
+    .compile = pp_interp_compile,
+    .kernel_destroy = pp_interp_kernel_destroy,
+    .launch_create = pp_interp_launch_create,
+    .launch_destroy = pp_interp_launch_destroy,
+    .resize = pp_interp_resize,
+    .bind = pp_interp_bind,
+    .run = pp_interp_run,
+    .counted = pp_interp_counted,
+};

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The generated source as a whole: head, scalar functions, loops, folds, and the two arrays.
+ *
+ * The text is the same for every instruction set; only permute16 differs. Everything is written once, by
+ * hash. Scalar versions of all functions are written too: cold regions and folds call them. */
+#include "devices/cpu/functions_emit.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "devices/cpu/functions_cut.h"
+
+static const char head[] =
+    "/* Generated from the library of operators; compiled once per instruction set. */\n"
+    "#if defined(__GNUC__) && !defined(__clang__)\n"
+    "#pragma GCC optimize(\"no-thread-jumps\") /* two selections in a row stay two blends */\n#endif\n"
+    "#include <string.h>\n\n"
+    "#include \"devices/cpu/blocks.h\"\n"
+    "#include \"ops/scalar_inline.h\"\n\n"
+    "#if defined(__AVX2__)\n#include <immintrin.h>\n#endif\n\n"
+    "#ifndef PP_SIMD\n#define PP_SIMD baseline\n#endif\n"
+    "#define PP_PASTE2(a, b) a##b\n#define PP_PASTE(a, b) PP_PASTE2(a, b)\n"
+    "#if defined(__clang__)\n#define PP_INDEPENDENT _Pragma(\"clang loop vectorize(assume_safety)\")\n"
+    "#else\n#define PP_INDEPENDENT _Pragma(\"GCC ivdep\")\n#endif\n"
+    "#pragma GCC diagnostic ignored \"-Wunused-function\"\n"
+    "#define HELPER static inline __attribute__((always_inline))\n"
+    "#if defined(__AVX512F__)\nenum { CHUNK = 512, STEP = 32 };\n#else\nenum { CHUNK = 512, STEP = 64 "
+    "};\n#endif\n\n"
+    "/* out[l] = table[index[l] & 15] for one step; elements of 32 bits. */\n"
+    "HELPER void permute16(void *out, const void *table, const uint32_t *index)\n{\n"
+    "#if defined(__AVX512F__)\n"
+    "    const __m512i t = _mm512_loadu_si512(table);\n"
+    "    for (int l = 0; l < STEP; l += 16)\n"
+    "        _mm512_storeu_si512((char *)out + 4 * l, _mm512_permutexvar_epi32(_mm512_loadu_si512(index + "
+    "l), t));\n"
+    "#elif defined(__AVX2__)\n"
+    "    const __m256i low = _mm256_loadu_si256(table), high = _mm256_loadu_si256((const __m256i *)table + "
+    "1);\n"
+    "    for (int l = 0; l < STEP; l += 8) {\n"
+    "        const __m256i i = _mm256_loadu_si256((const void *)(index + l));\n"
+    "        const __m256 a = _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(low, i));\n"
+    "        const __m256 b = _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(high, i));\n"
+    "        const __m256 upper = _mm256_castsi256_ps(_mm256_slli_epi32(i, 28));\n"
+    "        _mm256_storeu_ps((float *)out + l, _mm256_blendv_ps(a, b, upper));\n"
+    "    }\n"
+    "#else\n"
+    "    for (int l = 0; l < STEP; l++) ((uint32_t *)out)[l] = ((const uint32_t *)table)[index[l] & 15];\n"
+    "#endif\n}\n\n";
+
+typedef struct pp_emitted {
+    PP_VEC(const pp_function *) functions;
+    PP_VEC(pp_fold) folds;
+} pp_emitted;
+
+static int by_hash(const void *a, const void *b)
+{
+    const uint64_t x = (*(const pp_function *const *)a)->hash, y = (*(const pp_function *const *)b)->hash;
+    return x < y ? -1 : x > y;
+}
+
+static ppto_status emit_functions(pp_render *render, pp_emitted *done, const pp_function *const *functions,
+                                  size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool known = false;
+        for (size_t k = 0; k < done->functions.n; k++)
+            known = known || done->functions.at[k]->hash == functions[i]->hash;
+        if (known) continue;
+        PP_TRY(pp_vec_push(&done->functions, functions[i]));
+        pp_render_function(render, functions[i]);
+        PP_TRY(pp_emit_loop(render, functions[i]));
+    }
+    if (done->functions.n > 1)
+        qsort(done->functions.at, done->functions.n, sizeof *done->functions.at, by_hash);
+    return PPTO_OK;
+}
+
+static ppto_status emit_fold(pp_render *render, pp_emitted *done, const pp_fold *fold)
+{
+    for (size_t i = 0; i < done->folds.n; i++)
+        if (pp_fold_key(&done->folds.at[i]) == pp_fold_key(fold)) return PPTO_OK;
+    PP_TRY(pp_vec_push(&done->folds, *fold));
+    pp_emit_fold(render, fold);
+    return PPTO_OK;
+}
+
+static ppto_status emit_folds(pp_render *render, pp_emitted *done, const pp_fold *folds, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        pp_fold states = folds[i];
+        states.lift = states.step = NULL;
+        states.joined = true, states.position = false;
+        states.n_inputs = states.n_states;
+        PP_TRY(emit_fold(render, done, &folds[i]));
+        PP_TRY(emit_fold(render, done, &states));
+    }
+    return PPTO_OK;
+}
+
+static uint64_t key_of(const pp_function *function)
+{
+    return function != NULL ? function->hash : 0;
+}
+
+static void emit_arrays(const pp_emitted *done, pp_text *out)
+{
+    pp_text_add(out, "extern const pp_function_entry PP_PASTE(pp_functions_, PP_SIMD)[];\n"
+                     "extern const size_t PP_PASTE(pp_n_functions_, PP_SIMD);\n"
+                     "extern const pp_fold_loops PP_PASTE(pp_folds_, PP_SIMD)[];\n"
+                     "extern const size_t PP_PASTE(pp_n_folds_, PP_SIMD);\n\n"
+                     "const pp_function_entry PP_PASTE(pp_functions_, PP_SIMD)[] = {\n");
+    for (size_t i = 0; i < done->functions.n; i++)
+        pp_text_add(out, "    {UINT64_C(0x%016" PRIx64 "), loop_%016" PRIx64 "},\n",
+                    done->functions.at[i]->hash, done->functions.at[i]->hash);
+    pp_text_add(out,
+                "    {UINT64_MAX, 0},\n};\nconst size_t PP_PASTE(pp_n_functions_, PP_SIMD) = %zu;\n\n"
+                "const pp_fold_loops PP_PASTE(pp_folds_, PP_SIMD)[] = {\n",
+                done->functions.n);
+    for (size_t i = 0; i < done->folds.n; i++) {
+        const pp_fold *fold = &done->folds.at[i];
+        const uint64_t key = pp_fold_key(fold);
+        pp_text_add(
+            out, "    {UINT64_C(0x%016" PRIx64 "), UINT64_C(0x%016" PRIx64 "), UINT64_C(0x%016" PRIx64 "),\n",
+            key_of(fold->lift), key_of(fold->step), key_of(fold->join));
+        if (fold->joined)
+            pp_text_add(out, "     0, rows_%016" PRIx64 ", joins_%016" PRIx64 ", 0},\n", key, key);
+        else
+            pp_text_add(out,
+                        "     lanes_%016" PRIx64 ", rows_%016" PRIx64 ", joins_%016" PRIx64
+                        ", scan_%016" PRIx64 "},\n",
+                        key, key, key, key);
+    }
+    pp_text_add(out, "    {0, 0, 0, 0, 0, 0, 0},\n};\nconst size_t PP_PASTE(pp_n_folds_, PP_SIMD) = %zu;\n",
+                done->folds.n);
+}
+
+ppto_status pp_functions_emit(const pp_function *const *functions, size_t n, const pp_fold *folds,
+                              size_t n_folds, pp_text *out)
+{
+    pp_render render = {.out = out, .least_table = 16};
+    pp_emitted done = {0};
+    pp_text_add(out, "%s", head);
+    ppto_status status = emit_functions(&render, &done, functions, n);
+    if (status == PPTO_OK) status = emit_folds(&render, &done, folds, n_folds);
+    if (status == PPTO_OK) emit_arrays(&done, out);
+    if (status == PPTO_OK) status = render.status;
+    if (status == PPTO_OK && out->failed) status = PPTO_E_NOMEM;
+    pp_vec_free(&done.functions), pp_vec_free(&done.folds);
+    pp_render_free(&render);
+    return status;
+}

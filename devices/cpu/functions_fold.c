@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The loops of one fold: lanes, rows, join and scan (pp_fold_loops), by the laws of meaning.
+ *
+ * Each fold gets three inline helpers with results through pointers (lift_KEY, step_KEY, join_KEY), so that
+ * one text of loops serves one state or four. The lane loop keeps 64 lanes per state in local arrays; rows
+ * and lanes take four elements per lane in one pass where the step is short, so that states move to and from
+ * memory once per four. The scan runs over parts of 512 elements: the log steps go over the whole part at
+ * once (join with the element `d` before, kept only where that lies in the same group of 16), which
+ * vectorises where a loop over one group would not. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "devices/cpu/functions_cut.h"
+#include "ops/scalar_text.h"
+
+enum { SHORT_STEP = 24 };
+
+typedef struct pp_fold_text {
+    pp_text *out;
+    const pp_fold *fold;
+    uint64_t key;
+} pp_fold_text;
+
+uint64_t pp_fold_key(const pp_fold *fold)
+{
+    uint64_t h = pp_hash_mix(UINT64_C(0x666f6c64), fold->lift != NULL ? fold->lift->hash : 0);
+    h = pp_hash_mix(h, fold->step != NULL ? fold->step->hash : 0);
+    return pp_hash_mix(h, fold->join->hash);
+}
+
+static const char *state_type(const pp_fold_text *t, unsigned s)
+{
+    return pp_scalar_c_type((ppto_dtype)t->fold->state[s]);
+}
+
+static const char *input_type(const pp_fold_text *t, unsigned i)
+{
+    const pp_fold *fold = t->fold;
+    return pp_scalar_c_type((ppto_dtype)(fold->joined ? fold->state[i] : fold->lift->param[i]));
+}
+
+/* ---- templates ----------------------------------------------------------------------------------------- */
+
+/* Lists over states or inputs in a template: $s{text} repeats the text for every state, $x{text} for every
+ * input, with $i the number, $t its type; $K is the key. Items of $s, $x lists are as written, with their own
+ * separators. */
+static void fill_in(const pp_fold_text *t, const char *text, size_t n, char list, unsigned item)
+{
+    for (size_t at = 0; at < n; at++) {
+        if (text[at] != '$') {
+            pp_text_add(t->out, "%c", text[at]);
+            continue;
+        }
+        const char kind = text[++at];
+        if (kind == 'K') {
+            pp_text_add(t->out, "%016" PRIx64, t->key);
+        } else if (kind == 'i') {
+            pp_text_add(t->out, "%u", item);
+        } else if (kind == 't') {
+            pp_text_add(t->out, "%s", list == 's' ? state_type(t, item) : input_type(t, item));
+        } else {
+            const char *body = text + at + 2;
+            const size_t length = (size_t)((const char *)memchr(body, '}', n - at) - body);
+            const unsigned count = kind == 's' ? t->fold->n_states : t->fold->n_inputs;
+            for (unsigned i = 0; i < count; i++) fill_in(t, body, length, kind, i);
+            at += length + 2;
+        }
+    }
+}
+
+static void emit(const pp_fold_text *t, const char *text)
+{
+    fill_in(t, text, strlen(text), ' ', 0);
+}
+
+/* ---- helpers ------------------------------------------------------------------------------------------- */
+
+static void emit_call(const pp_fold_text *t, const pp_function *function, const char *args, bool position)
+{
+    pp_text_add(t->out, function->n_results == 1 ? "    *r0 = " : "    ");
+    pp_render_function_name(function, t->out);
+    pp_text_add(t->out, "(");
+    emit(t, args);
+    /* Lists end in ", ": whatever follows continues it, else a result pointer does, else it is cut. */
+    if (position) pp_text_add(t->out, "k, ");
+    for (unsigned r = 0; function->n_results > 1 && r < function->n_results; r++)
+        pp_text_add(t->out, "r%u, ", r);
+    if (!t->out->failed) t->out->n -= 2, t->out->at[t->out->n] = '\0';
+    pp_text_add(t->out, ");\n");
+}
+
+static void emit_helpers(const pp_fold_text *t)
+{
+    const pp_fold *fold = t->fold;
+    emit(t, "HELPER void join_$K($s{$t a$i, }$s{$t b$i, }$s{$t *r$i, }int unused)\n{\n    (void)unused;\n");
+    emit_call(t, fold->join, "$s{a$i, }$s{b$i, }", false);
+    emit(t, "}\n\nHELPER void lift_$K($x{$t x$i, }$s{$t *r$i, }int64_t k)\n{\n    (void)k;\n");
+    if (fold->joined)
+        emit(t, "$s{    *r$i = x$i;\n}");
+    else
+        emit_call(t, fold->lift, "$x{x$i, }", fold->position);
+    emit(t, "}\n\nHELPER void step_$K($s{$t s$i, }$x{$t x$i, }$s{$t *r$i, }int64_t k)\n{\n    (void)k;\n");
+    if (fold->step != NULL)
+        emit_call(t, fold->step, "$s{s$i, }$x{x$i, }", fold->position);
+    else
+        emit(t, "$s{    $t t$i;\n}    lift_$K($x{x$i, }$s{&t$i, }k);\n    join_$K($s{s$i, }$s{t$i, }$s{r$i, "
+                "}0);\n");
+    emit(t, "}\n\n");
+}
+
+/* ---- loops --------------------------------------------------------------------------------------------- */
+
+static bool is_short(const pp_fold *fold)
+{
+    const uint32_t lift = fold->lift != NULL ? fold->lift->n_code : 0;
+    return (fold->step != NULL ? fold->step->n_code : lift + fold->join->n_code) <= SHORT_STEP;
+}
+
+/* for every lane: `count` elements 64 apart from element i on. */
+static void emit_lane_pass(const pp_fold_text *t, const char *lanes, unsigned count)
+{
+    pp_text_add(t->out,
+                "        for (size_t l = 0; l < %s; l++) {\n            const size_t i = j * 64 + l;\n",
+                lanes);
+    emit(t, "$s{            $t t$i = s$i[l];\n}");
+    for (unsigned q = 0; q < count; q++) {
+        emit(t, "            step_$K($s{t$i, }");
+        for (unsigned i = 0; i < t->fold->n_inputs; i++) pp_text_add(t->out, "x%u[i + %u], ", i, q * 64);
+        emit(t, "$s{&t$i, }");
+        pp_text_add(t->out, "k0 + (int64_t)i + %u);\n", q * 64);
+    }
+    emit(t, "$s{            s$i[l] = t$i;\n}        }\n");
+}
+
+static void emit_lanes(const pp_fold_text *t)
+{
+    emit(t, "static void lanes_$K(size_t n, void *const *state, const void *const *in, int64_t k0)\n{\n"
+            "$x{    const $t *const x$i = in[$i];\n}$s{    $t s$i[64];\n}"
+            "    const size_t m = n < 64 ? n : 64, groups = n / 64;\n"
+            "    size_t j = 1;\n"
+            "    (void)k0;\n"
+            "    for (size_t l = 0; l < m; l++) {\n$s{        $t t$i;\n}"
+            "        lift_$K($x{x$i[l], }$s{&t$i, }k0 + (int64_t)l);\n$s{        s$i[l] = t$i;\n}    }\n");
+    if (is_short(t->fold)) {
+        pp_text_add(t->out, "    for (; j + 4 <= groups; j += 4) {\n");
+        emit_lane_pass(t, "64", 4);
+        pp_text_add(t->out, "    }\n");
+    }
+    pp_text_add(t->out, "    for (; j < groups; j++) {\n");
+    emit_lane_pass(t, "64", 1);
+    pp_text_add(t->out, "    }\n    if (groups > 0) {\n");
+    emit_lane_pass(t, "n % 64", 1);
+    emit(t, "    }\n    for (size_t h = 32; h > 0; h /= 2) {\n"
+            "        const size_t e = m <= h ? 0 : m - h < h ? m - h : h;\n"
+            "        for (size_t l = 0; l < e; l++) {\n$s{            $t t$i;\n}"
+            "            join_$K($s{s$i[l], }$s{s$i[l + h], }$s{&t$i, }0);\n$s{            s$i[l] = t$i;\n}  "
+            "      }\n    }\n"
+            "$s{    *($t *)state[$i] = s$i[0];\n}}\n\n");
+}
+
+/* `count` rows from r on, for every column. */
+static void emit_row_pass(const pp_fold_text *t, unsigned count)
+{
+    for (unsigned q = 0; q < count; q++)
+        for (unsigned i = 0; i < t->fold->n_inputs; i++)
+            pp_text_add(t->out,
+                        "        const %s *const x%u_%u = (const void *)((const char *)in[%u] + (r + %u) * "
+                        "in_stride[%u]);\n",
+                        input_type(t, i), i, q, i, q, i);
+    emit(t, "        PP_INDEPENDENT\n        for (size_t c = 0; c < n; c++) {\n$s{            $t t$i = "
+            "s$i[c];\n}");
+    for (unsigned q = 0; q < count; q++) {
+        emit(t, "            step_$K($s{t$i, }");
+        for (unsigned i = 0; i < t->fold->n_inputs; i++) pp_text_add(t->out, "x%u_%u[c], ", i, q);
+        emit(t, "$s{&t$i, }");
+        pp_text_add(t->out, "k0 + (int64_t)r + %u);\n", q);
+    }
+    emit(t, "$s{            s$i[c] = t$i;\n}        }\n");
+}
+
+static void emit_rows(const pp_fold_text *t)
+{
+    emit(t, "static void rows_$K(size_t rows, size_t n, void *const *state, const void *const *in, const "
+            "size_t *in_stride,\n"
+            "                    bool first, int64_t k0)\n{\n"
+            "$s{    $t *const s$i = state[$i];\n}    size_t r = 0;\n    (void)k0;\n"
+            "    if (first && rows > 0) {\n$x{        const $t *const x$i = in[$i];\n}"
+            "        PP_INDEPENDENT\n        for (size_t c = 0; c < n; c++) {\n$s{            $t t$i;\n}"
+            "            lift_$K($x{x$i[c], }$s{&t$i, }k0);\n$s{            s$i[c] = t$i;\n}        }\n      "
+            "  r = 1;\n    }\n");
+    if (is_short(t->fold)) {
+        pp_text_add(t->out, "    for (; r + 4 <= rows; r += 4) {\n");
+        emit_row_pass(t, 4);
+        pp_text_add(t->out, "    }\n");
+    }
+    pp_text_add(t->out, "    for (; r < rows; r++) {\n");
+    emit_row_pass(t, 1);
+    pp_text_add(t->out, "    }\n}\n\n");
+}
+
+static void emit_join(const pp_fold_text *t)
+{
+    emit(t, "static void joins_$K(size_t n, void *const *a, const void *const *b)\n{\n"
+            "$s{    $t *const a$i = a[$i];\n}$s{    const $t *const b$i = b[$i];\n}"
+            "    PP_INDEPENDENT\n    for (size_t i = 0; i < n; i++) {\n$s{        $t t$i;\n}"
+            "        join_$K($s{a$i[i], }$s{b$i[i], }$s{&t$i, }0);\n$s{        a$i[i] = t$i;\n}    }\n}\n\n");
+}
+
+static void emit_log_step(const pp_fold_text *t, unsigned d, const char *from, const char *to)
+{
+    pp_text_add(t->out, "        for (size_t i = 0; i < m; i++) {\n");
+    emit(t, "$s{            $t t$i;\n}            join_$K(");
+    for (unsigned s = 0; s < t->fold->n_states; s++) pp_text_add(t->out, "%s%u[i + %u], ", from, s, 16 - d);
+    for (unsigned s = 0; s < t->fold->n_states; s++) pp_text_add(t->out, "%s%u[i + 16], ", from, s);
+    emit(t, "$s{&t$i, }0);\n");
+    for (unsigned s = 0; s < t->fold->n_states; s++)
+        pp_text_add(t->out, "            %s%u[i + 16] = (i & 15) >= %u ? t%u : %s%u[i + 16];\n", to, s, d, s,
+                    from, s);
+    pp_text_add(t->out, "        }\n");
+}
+
+static void emit_scan(const pp_fold_text *t)
+{
+    emit(t, "static void scan_$K(size_t n, void *const *out, const void *const *in, int64_t k0)\n{\n"
+            "$s{    $t *const y$i = out[$i];\n}$x{    const $t *const x$i = in[$i];\n}"
+            "$s{    $t u$i[16 + 512], w$i[16 + 512], g$i = 0;\n}"
+            "$s{    memset(u$i, 0, sizeof u$i), memset(w$i, 0, sizeof w$i);\n}"
+            "    (void)k0;\n"
+            "    for (size_t base = 0; base < n; base += 512) {\n"
+            "        const size_t m = n - base < 512 ? n - base : 512;\n"
+            "        for (size_t i = 0; i < m; i++) {\n$s{            $t t$i;\n}"
+            "            lift_$K($x{x$i[base + i], }$s{&t$i, }k0 + (int64_t)(base + i));\n$s{            "
+            "u$i[i + 16] = t$i;\n}        }\n");
+    emit_log_step(t, 1, "u", "w");
+    emit_log_step(t, 2, "w", "u");
+    emit_log_step(t, 4, "u", "w");
+    emit_log_step(t, 8, "w", "u");
+    emit(t, "        for (size_t o = 0; o < m; o += 16) {\n"
+            "            if (base + o > 0)\n                for (size_t l = 0; l < 16; l++) {\n$s{           "
+            "         $t t$i;\n}"
+            "                    join_$K($s{g$i, }$s{u$i[o + l + 16], }$s{&t$i, }0);\n"
+            "$s{                    u$i[o + l + 16] = t$i;\n}                }\n"
+            "$s{            g$i = u$i[o + 31];\n}        }\n"
+            "$s{        memcpy(y$i + base, u$i + 16, m * sizeof *y$i);\n}    }\n}\n\n");
+}
+
+void pp_emit_fold(pp_render *render, const pp_fold *fold)
+{
+    const pp_fold_text text = {.out = render->out, .fold = fold, .key = pp_fold_key(fold)};
+    const pp_function *const part[] = {fold->lift, fold->step, fold->join};
+    for (unsigned i = 0; i < 3; i++)
+        if (part[i] != NULL) pp_render_function(render, part[i]);
+    emit_helpers(&text);
+    if (!fold->joined) emit_lanes(&text);
+    emit_rows(&text);
+    emit_join(&text);
+    if (!fold->joined) emit_scan(&text);
+}

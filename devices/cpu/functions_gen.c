@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Build-time program: prints the C source of the loops of every scalar function and fold of the shipped
+ * library (functions_emit.h). Runs on the build machine only; it is no part of the library, so it may see
+ * graph and language. */
+#include <stdio.h>
+
+#include "devices/cpu/functions_emit.h"
+#include "graph/library.h"
+#include "lang/parser.h"
+
+extern const char pp_library_text[], pp_functions_text[];
+extern const size_t pp_library_text_size, pp_functions_text_size;
+
+static ppto_status add(pp_library *library, const char *text, size_t n, const char *file, pp_error *err)
+{
+    pp_unit *unit = NULL;
+    PP_TRY(pp_parse(text, n, file, PP_PARSE_LIBRARY, &unit, err));
+    return pp_library_add(library, unit, pp_unit_destroy, true, err);
+}
+
+static pp_fold fold_of(const pp_monoid *m)
+{
+    pp_fold fold = {.n_states = m->n_states,
+                    .n_inputs = m->n_inputs,
+                    .joined = m->joined,
+                    .position = m->position,
+                    .law = m->ordered ? PP_LAW_SCAN : PP_LAW_FOLD,
+                    .lift = m->lift,
+                    .step = m->step,
+                    .join = m->join,
+                    .finish = m->finish};
+    for (int i = 0; i < 4; i++) fold.state[i] = m->state[i];
+    return fold;
+}
+
+static ppto_status generate(pp_text *out, pp_error *err)
+{
+    pp_library *library = NULL;
+    const pp_function *const *functions;
+    const pp_monoid *const *monoids;
+    size_t n_functions, n_monoids;
+    PP_TRY(pp_library_create(&library));
+    ppto_status status = add(library, pp_functions_text, pp_functions_text_size, "functions.ppto", err);
+    if (status == PPTO_OK) status = add(library, pp_library_text, pp_library_text_size, "library.ppto", err);
+    if (status == PPTO_OK)
+        status = pp_library_precompile(library, &functions, &n_functions, &monoids, &n_monoids, err);
+    pp_fold *folds = status == PPTO_OK ? pp_calloc(n_monoids + 1, sizeof *folds) : NULL;
+    if (status == PPTO_OK && !folds) status = PPTO_E_NOMEM;
+    for (size_t i = 0; status == PPTO_OK && i < n_monoids; i++) folds[i] = fold_of(monoids[i]);
+    if (status == PPTO_OK) status = pp_functions_emit(functions, n_functions, folds, n_monoids, out);
+    pp_free(folds);
+    pp_library_destroy(library);
+    return status;
+}
+
+int main(void)
+{
+    pp_text out = {0};
+    pp_error err = {0};
+    ppto_status status = generate(&out, &err);
+    if (status != PPTO_OK || out.failed) {
+        fprintf(stderr, "functions_gen: %s\n", err.text[0] ? err.text : ppto_status_text(status));
+        return 1;
+    }
+    fwrite(out.at, 1, out.n, stdout);
+    pp_text_free(&out);
+    return fflush(stdout) != 0;
+}

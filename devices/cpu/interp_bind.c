@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Launches: created once, sized when sizes change, bound before each run. A resize with the sizes of the last
+ * one compares a key (slots, shapes, strides) and returns; binding copies pointers and args and allocates
+ * nothing. */
+#include <string.h>
+
+#include "base/checked.h"
+#include "devices/cpu/interp.h"
+
+static ppto_status no_memory(pp_error *err)
+{
+    return pp_fail(err, PPTO_E_NOMEM, "out of memory");
+}
+
+ppto_status pp_interp_launch_create(const pp_kernel *kernel, pp_launch **out, pp_error *err)
+{
+    const pp_program *p = kernel->plain.program;
+    *out = NULL;
+    pp_launch *launch = pp_calloc(1, sizeof *launch);
+    if (launch == NULL) return no_memory(err);
+    launch->kernel = kernel;
+    launch->n_key = p->n_slots;
+    for (uint32_t i = 0; i < p->n_tensors; i++) launch->n_key += 2u * p->tensors[i].rank;
+    launch->key = pp_calloc(launch->n_key + 1, sizeof *launch->key);
+    launch->args = pp_calloc(p->n_args + 1u, sizeof *launch->args);
+    if (launch->key == NULL || launch->args == NULL) {
+        pp_interp_launch_destroy(launch);
+        return no_memory(err);
+    }
+    *out = launch;
+    return PPTO_OK;
+}
+
+void pp_interp_launch_destroy(pp_launch *launch)
+{
+    if (launch == NULL) return;
+    pp_arena_free(&launch->arena);
+    pp_free(launch->key);
+    pp_free(launch->args);
+    pp_free(launch);
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* Takes over slots, shapes and strides; returns whether they are those of the last resize. */
+static bool take_key(pp_launch *launch, const pp_binding *binding)
+{
+    const pp_program *p = launch->kernel->plain.program;
+    int64_t *key = launch->key;
+    bool same = memcmp(key, binding->slots, p->n_slots * sizeof *key) == 0;
+    memcpy(key, binding->slots, p->n_slots * sizeof *key);
+    key += p->n_slots;
+    for (uint32_t i = 0; i < p->n_tensors; i++) {
+        const pp_tensor_ref *ref = &binding->tensors[i];
+        for (uint32_t d = 0; d < p->tensors[i].rank; d++, key += 2) {
+            same = same && key[0] == ref->shape[d] && key[1] == ref->stride[d];
+            key[0] = ref->shape[d];
+            key[1] = ref->stride[d];
+        }
+    }
+    return same;
+}
+
+static ppto_status size_as(pp_launch *launch, const pp_variant *variant, const pp_binding *binding,
+                           uint32_t workers, bool *again, pp_error *err)
+{
+    pp_arena_free(&launch->arena);
+    launch->variant = variant;
+    launch->slots = launch->key;
+    PP_TRY(pp_interp_shape(launch, binding, err));
+    PP_TRY(pp_interp_layout(launch, workers, again, err));
+    if (!launch->empty) return PPTO_OK;
+    launch->geometry = (pp_geometry){.phases = 1, .tasks = {1}, .task_ns = 50};
+    return PPTO_OK;
+}
+
+ppto_status pp_interp_resize(pp_launch *launch, const pp_binding *binding, uint32_t workers, pp_geometry *out,
+                             pp_error *err)
+{
+    const bool same = take_key(launch, binding) && launch->sized && launch->workers == workers;
+    bool again = false;
+    if (!same) {
+        launch->sized = false;
+        launch->workers = workers;
+        launch->geometry = (pp_geometry){0};
+        PP_TRY(size_as(launch, &launch->kernel->plain, binding, workers, &again, err));
+        if (again) PP_TRY(size_as(launch, &launch->kernel->bare, binding, workers, &again, err));
+        launch->sized = true;
+    }
+    *out = launch->geometry;
+    return PPTO_OK;
+}
+
+/* ---- pointers -------------------------------------------------------------------------------- */
+
+static bool overlap(const pp_tensor_at *a, const pp_tensor_at *b)
+{
+    const uintptr_t a0 = (uintptr_t)a->data + (uintptr_t)a->lowest,
+                    b0 = (uintptr_t)b->data + (uintptr_t)b->lowest;
+    return a->span > 0 && b->span > 0 && a0 < b0 + (uintptr_t)b->span && b0 < a0 + (uintptr_t)a->span;
+}
+
+/* Outputs that share memory with an input are not written before the tile's last load; with several outputs
+ * the input is copied first. */
+static void find_aliases(pp_launch *launch, uint32_t n)
+{
+    uint32_t outputs = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        launch->tensors[i].aliased = false;
+        outputs += launch->tensors[i].output;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (!launch->tensors[i].output) continue;
+        for (uint32_t k = 0; k < n; k++) {
+            if (launch->tensors[k].output || !overlap(&launch->tensors[i], &launch->tensors[k])) continue;
+            launch->tensors[i].aliased = true;
+            if (outputs > 1) launch->tensors[k].aliased = true;
+        }
+    }
+}
+
+ppto_status pp_interp_bind(pp_launch *launch, const pp_binding *binding, void *shared)
+{
+    if (!launch->sized) return PPTO_E_INTERNAL;
+    const pp_program *p = launch->kernel->plain.program;
+    for (uint32_t i = 0; i < p->n_tensors; i++) launch->tensors[i].data = binding->tensors[i].data;
+    if (p->n_args > 0) memcpy(launch->args, binding->args, p->n_args * sizeof *launch->args);
+    launch->shared = shared;
+    find_aliases(launch, p->n_tensors);
+    pp_interp_count_start(launch);
+    return PPTO_OK;
+}

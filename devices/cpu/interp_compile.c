@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From a program to a kernel: what does not depend on sizes.
+ *
+ * Functions and folds get their generated loops or are compiled (interp_function.c), constant tables are
+ * packed in their own width, dead code is marked, and the form without kept values is built beside the
+ * program as given. */
+#include <string.h>
+
+#include "devices/cpu/interp.h"
+#include "kernel/walk.h"
+
+static ppto_status no_memory(pp_error *err)
+{
+    return pp_fail(err, PPTO_E_NOMEM, "out of memory");
+}
+
+/* ---- folds ----------------------------------------------------------------------------------- */
+
+static void note_results(pp_fold_code *code)
+{
+    const pp_function *finish = code->fold->finish;
+    code->n_results = finish != NULL ? finish->n_results : code->fold->n_states;
+    for (unsigned i = 0; i < code->n_results; i++)
+        code->result[i] = finish != NULL ? finish->code[finish->result[i]].dtype : code->fold->state[i];
+}
+
+static ppto_status compile_fold(pp_kernel *kernel, const pp_fold *fold, pp_fold_code *out, pp_error *err)
+{
+    const pp_block_set *set = kernel->device->set;
+    out->fold = fold;
+    out->loops = pp_blocks_fold(set, fold);
+    PP_TRY(pp_fcode_get(&kernel->functions, set, fold->lift, &out->lift, err));
+    PP_TRY(pp_fcode_get(&kernel->functions, set, fold->step, &out->step, err));
+    PP_TRY(pp_fcode_get(&kernel->functions, set, fold->join, &out->join, err));
+    PP_TRY(pp_fcode_get(&kernel->functions, set, fold->finish, &out->finish, err));
+    pp_op row = pp_fcode_as_row(out->join);
+    if (row != PP_OP_COUNT) {
+        out->row = set->scalar[row][fold->state[0]][PP_VV];
+        out->row_sv = set->scalar[row][fold->state[0]][PP_SV];
+    }
+    out->identity = fold->joined || (out->lift != NULL && !fold->position && fold->n_inputs == 1 &&
+                                     pp_fcode_is_identity(out->lift));
+    note_results(out);
+    return PPTO_OK;
+}
+
+static ppto_status compile_folds(pp_kernel *kernel, pp_error *err)
+{
+    const pp_program *p = kernel->plain.program;
+    kernel->folds = pp_arena_alloc(&kernel->arena, (p->n_folds + 1u) * sizeof *kernel->folds);
+    if (kernel->folds == NULL) return no_memory(err);
+    for (uint32_t i = 0; i < p->n_folds; i++)
+        PP_TRY(compile_fold(kernel, &p->folds[i], &kernel->folds[i], err));
+    return PPTO_OK;
+}
+
+/* ---- callees, tables ------------------------------------------------------------------------- */
+
+static ppto_status compile_callees(pp_kernel *kernel, pp_error *err)
+{
+    const pp_program *p = kernel->plain.program;
+    kernel->callee = pp_arena_alloc(&kernel->arena, (p->n_callees + 1u) * sizeof *kernel->callee);
+    if (kernel->callee == NULL) return no_memory(err);
+    for (uint32_t i = 0; i < p->n_callees; i++)
+        PP_TRY(pp_fcode_get(&kernel->functions, kernel->device->set, p->callees[i], &kernel->callee[i], err));
+    return PPTO_OK;
+}
+
+static ppto_status pack_tables(pp_kernel *kernel, pp_error *err)
+{
+    const pp_program *p = kernel->plain.program;
+    kernel->table = pp_arena_alloc(&kernel->arena, (p->n_tables + 1u) * sizeof *kernel->table);
+    if (kernel->table == NULL) return no_memory(err);
+    for (uint32_t i = 0; i < p->n_tables; i++) {
+        const pp_table *table = &p->tables[i];
+        const size_t size = ppto_dtype_size((ppto_dtype)table->dtype);
+        char *packed = pp_arena_alloc(&kernel->arena, table->length * size);
+        if (packed == NULL) return no_memory(err);
+        for (uint32_t k = 0; k < table->length; k++) memcpy(packed + k * size, &table->bits[k], size);
+        kernel->table[i] = packed;
+    }
+    return PPTO_OK;
+}
+
+/* ---- forms ----------------------------------------------------------------------------------- */
+
+static ppto_status mark_live(pp_kernel *kernel, pp_variant *variant, pp_error *err)
+{
+    const pp_program *p = variant->program;
+    variant->live = pp_arena_alloc(&kernel->arena, p->n_code + 1u);
+    if (variant->live == NULL) return no_memory(err);
+    for (uint32_t i = 0; i < p->n_code; i++) variant->live[i] = pp_instr_is_effect((pp_op)p->code[i].op);
+    for (uint32_t f = 0; f < p->n_folds; f++)
+        for (uint32_t i = 0; i < p->folds[f].n_inputs; i++) variant->live[p->folds[f].input[i]] = true;
+    if (p->frame == PP_FRAME_CONTRACT) {
+        variant->live[p->contract.a_value] = true;
+        variant->live[p->contract.b_value] = true;
+    }
+    pp_program_need(p, 0, p->n_code, variant->live);
+    return PPTO_OK;
+}
+
+static ppto_status build_bare(pp_kernel *kernel, pp_error *err)
+{
+    const pp_program *p = kernel->plain.program;
+    bool possible;
+    if (p->n_buffers == 0) {
+        kernel->bare = kernel->plain;
+        return PPTO_OK;
+    }
+    pp_program *bare = pp_arena_alloc(&kernel->arena, sizeof *bare);
+    if (bare == NULL || pp_interp_bare(p, &kernel->arena, bare, &possible) != PPTO_OK) return no_memory(err);
+    if (!possible) return PPTO_OK;
+    kernel->bare.program = bare;
+    return mark_live(kernel, &kernel->bare, err);
+}
+
+static ppto_status refuse_scatter(const pp_program *p, pp_error *err)
+{
+    for (uint32_t i = 0; i < p->n_code; i++) {
+        if (p->code[i].op != PP_STORE) continue;
+        const pp_access *access = &p->accesses[p->code[i].imm];
+        for (uint32_t d = 0; d < p->tensors[access->tensor].rank; d++)
+            if (p->affines[access->first_affine + d].value != PP_NONE)
+                return pp_fail(err, PPTO_E_UNSUPPORTED, "a store at computed indices");
+    }
+    return PPTO_OK;
+}
+
+static ppto_status compile(pp_kernel *kernel, pp_error *err)
+{
+    PP_TRY(refuse_scatter(kernel->plain.program, err));
+    PP_TRY(mark_live(kernel, &kernel->plain, err));
+    PP_TRY(compile_callees(kernel, err));
+    PP_TRY(compile_folds(kernel, err));
+    PP_TRY(pack_tables(kernel, err));
+    return build_bare(kernel, err);
+}
+
+ppto_status pp_interp_compile(pp_device *device, const pp_program *program, pp_kernel **out, pp_error *err)
+{
+    *out = NULL;
+    pp_kernel *kernel = pp_calloc(1, sizeof *kernel);
+    if (kernel == NULL) return no_memory(err);
+    kernel->device = device;
+    kernel->plain.program = program;
+    ppto_status status = compile(kernel, err);
+    if (status != PPTO_OK) {
+        pp_interp_kernel_destroy(kernel);
+        return status;
+    }
+    *out = kernel;
+    return PPTO_OK;
+}
+
+void pp_interp_kernel_destroy(pp_kernel *kernel)
+{
+    if (kernel == NULL) return;
+    pp_fcode_list_free(&kernel->functions);
+    pp_arena_free(&kernel->arena);
+    pp_free(kernel);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Sizes of a contraction: macro tiles, what is packed at once, and the bodies of the two factors.
+ *
+ * A unit computes a macro tile of C, at most 1024 x 1024 elements, in scratch. For each slice of kc = 256
+ * products a slice of B is packed in panels as wide as the register tile, and for each mc rows a slice of A:
+ * one panel of B and one of A fit L1, the packed slice of A fits L2. Each packed element is used as often as
+ * the macro tile is wide (high), so packing is a few percent. A factor's code is evaluated in tiles that
+ * follow its memory: [k][x] where x has neighbours, else [x][k]. */
+#include <string.h>
+
+#include "devices/cpu/interp.h"
+
+#define DEPTH 256            /* products of a packed slice */
+#define MACRO_BYTES 4096     /* a row of a macro tile */
+#define A_BYTES (256 * 1024) /* of a packed slice of A */
+#define THIN_ROWS 3          /* of C, of which the register tile would waste most */
+#define THIN_COLS 128        /* of a turned tile of B for a thin product */
+#define THIN_DEPTH 64
+#define TARGET_FLOPS 4e6 /* a unit should have at least so many */
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+static int64_t up_to(int64_t n, int64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+/* Tiles of the factor are [k][x] when its first load has neighbours along x. */
+static bool follows_x(const pp_launch *launch, uint32_t first, uint32_t count, const pp_dim *x,
+                      const pp_dim *k)
+{
+    const pp_program *p = launch->variant->program;
+    for (uint32_t i = first; i < first + count; i++) {
+        if (p->code[i].op != PP_LOAD || !launch->variant->live[i]) continue;
+        const pp_access_at *at = &launch->access[p->code[i].imm];
+        const int64_t by_x = pp_dim_step(at->lin, x), by_k = pp_dim_step(at->lin, k);
+        if (by_k == at->size && by_x != at->size) return false;
+        if (by_x == at->size) return true;
+    }
+    return true;
+}
+
+static ppto_status plan_factor(pp_launch *launch, pp_factor_at *factor, bool is_a, size_t *temp_elements,
+                               size_t *minor_bytes)
+{
+    const pp_contract *contract = &launch->variant->program->contract;
+    pp_contract_at *c = launch->contract;
+    const uint32_t first = is_a ? contract->a_first : contract->b_first;
+    const uint32_t count = is_a ? contract->a_count : contract->b_count;
+    const pp_dim *x = &launch->space.dim[is_a ? PP_DIM_ROWS : PP_DIM_COLS];
+    pp_dim k;
+    size_t minor, hot;
+    pp_interp_dim(launch, 1u << PP_AXIS_K, &k);
+    factor->by_k = follows_x(launch, first, count, x, &k);
+    factor->space.dim[PP_DIM_FIXED] = launch->space.dim[PP_DIM_FIXED];
+    factor->space.dim[PP_DIM_ROWS] = factor->by_k ? k : *x;
+    factor->space.dim[PP_DIM_COLS] = factor->by_k ? *x : k;
+    const int64_t extent = is_a ? smaller(c->mc, c->mt) : c->nt, depth = larger(1, smaller(c->k, c->kc));
+    if (factor->by_k) {
+        factor->cols = (size_t)smaller(extent, x->total);
+        factor->rows = (size_t)smaller(depth, larger(1, PP_TILE_MAX / (int64_t)factor->cols));
+    } else {
+        const bool thin = c->thin && !is_a;
+        factor->cols = (size_t)(thin ? smaller(depth, THIN_DEPTH) : depth);
+        factor->rows = (size_t)smaller(thin ? THIN_COLS : (int64_t)factor->width, x->total);
+    }
+    const pp_plan_request r = {.variant = launch->variant,
+                               .space = &factor->space,
+                               .first = first,
+                               .count = count,
+                               .value = is_a ? contract->a_value : contract->b_value,
+                               .major = PP_DIM_ROWS,
+                               .rows = factor->rows,
+                               .cols = factor->cols};
+    PP_TRY(pp_interp_plan(launch, &r, &factor->body, &minor, &hot));
+    if (minor > *minor_bytes) *minor_bytes = minor;
+    if (factor->rows * factor->cols > *temp_elements) *temp_elements = factor->rows * factor->cols;
+    return PPTO_OK;
+}
+
+/* Halves the macro tile until there are units for the workers, as long as they are worth it. */
+static void choose_macro(const pp_launch *launch, pp_contract_at *c, uint32_t workers)
+{
+    const int64_t mr = c->tile->mr, nr = c->tile->nr, widest = MACRO_BYTES / (int64_t)c->size;
+    const double flops = 2.0 * (double)c->batches * (double)c->m * (double)c->n * (double)c->k;
+    const uint32_t grain = launch->kernel->device->grain;
+    int64_t want = workers > 1 ? smaller((int64_t)workers * 2, (int64_t)(flops / TARGET_FLOPS)) : 1;
+    c->mt = larger(mr, smaller(up_to(c->m, mr), 1024 / mr * mr));
+    c->nt = larger(nr, smaller(up_to(c->n, nr), widest / nr * nr));
+    if (grain > 0) want = INT64_MAX;
+    for (;;) {
+        const int64_t n = c->batches * ((c->m + c->mt - 1) / c->mt) * ((c->n + c->nt - 1) / c->nt);
+        if (n >= want || (grain > 0 && c->mt * c->nt <= (int64_t)grain)) break;
+        if (c->mt >= c->nt && c->mt > mr)
+            c->mt = up_to(c->mt / 2, mr) < c->mt ? up_to(c->mt / 2, mr) : mr;
+        else if (c->nt > nr)
+            c->nt = up_to(c->nt / 2, nr) < c->nt ? up_to(c->nt / 2, nr) : nr;
+        else if (c->mt > mr)
+            c->mt = up_to(c->mt / 2, mr) < c->mt ? up_to(c->mt / 2, mr) : mr;
+        else
+            break;
+    }
+    c->m_tiles = (c->m + c->mt - 1) / c->mt;
+    c->n_tiles = (c->n + c->nt - 1) / c->nt;
+    c->mt = up_to((c->m + c->m_tiles - 1) / c->m_tiles, mr); /* equal pieces */
+    c->nt = up_to((c->n + c->n_tiles - 1) / c->n_tiles, nr);
+}
+
+ppto_status pp_interp_contract_tiles(pp_launch *launch, uint32_t workers, size_t *temp_elements,
+                                     size_t *minor_bytes)
+{
+    const pp_program *p = launch->variant->program;
+    pp_contract_at *c = pp_arena_alloc(&launch->arena, sizeof *c);
+    pp_dim k;
+    if (c == NULL) return PPTO_E_NOMEM;
+    launch->contract = c;
+    c->dtype = p->contract.dtype;
+    c->size = ppto_dtype_size((ppto_dtype)c->dtype);
+    c->tile = &launch->kernel->device->set->contract[c->dtype];
+    if (c->tile->run == NULL) return PPTO_E_UNSUPPORTED;
+    pp_interp_dim(launch, 1u << PP_AXIS_K, &k);
+    c->batches = launch->space.dim[PP_DIM_FIXED].total;
+    c->m = launch->space.dim[PP_DIM_ROWS].total;
+    c->n = launch->space.dim[PP_DIM_COLS].total;
+    c->k = k.total;
+    c->kc = DEPTH;
+    c->mc = larger(c->tile->mr, A_BYTES / (DEPTH * (int64_t)c->size) / c->tile->mr * c->tile->mr);
+    c->thin = c->m <= THIN_ROWS && launch->kernel->device->set->scalar[PP_FMA][c->dtype][PP_SV] != NULL;
+    choose_macro(launch, c, workers);
+    c->a.width = c->tile->mr;
+    c->b.width = c->tile->nr;
+    c->ldc = (size_t)c->nt;
+    PP_TRY(plan_factor(launch, &c->a, true, temp_elements, minor_bytes));
+    PP_TRY(plan_factor(launch, &c->b, false, temp_elements, minor_bytes));
+    launch->cols = (size_t)smaller(c->n, c->nt);
+    launch->rows = (size_t)smaller(smaller(c->m, c->mt), larger(1, 2048 / (int64_t)launch->cols));
+    launch->major = pp_interp_tiling(launch, &launch->space.dim[PP_DIM_ROWS], (int64_t)launch->rows);
+    launch->minor = pp_interp_tiling(launch, &launch->space.dim[PP_DIM_COLS], (int64_t)launch->cols);
+    return PPTO_OK;
+}
+
+void pp_interp_contract_scratch(pp_launch *launch, size_t *total)
+{
+    pp_contract_at *c = launch->contract;
+    const size_t depth = (size_t)smaller(c->k, c->kc), tile = (size_t)(c->mt * c->nt) * c->size;
+    const bool blocks = pp_dtype_is_float((ppto_dtype)c->dtype) && c->k > PP_K_BLOCK;
+    c->a.packed = pp_interp_reserve(total, (size_t)smaller(c->mc, c->mt) * depth * c->size);
+    c->b.packed = pp_interp_reserve(
+        total, (c->thin ? (size_t)(THIN_COLS * THIN_DEPTH) : (size_t)c->nt * depth) * c->size);
+    c->sum = pp_interp_reserve(total, tile);
+    c->chain = blocks ? pp_interp_reserve(total, tile) : c->sum;
+}

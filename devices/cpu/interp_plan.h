@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Shared by the two halves of planning: interp_plan_steps.c makes steps of instructions, interp_plan.c gives
+ * registers and builds the body. */
+#ifndef PP_INTERP_PLAN_H
+#define PP_INTERP_PLAN_H
+
+#include "devices/cpu/interp.h"
+#include "kernel/walk.h"
+
+typedef struct pp_plan_view {
+    uint8_t level, group, dtype, size;
+    bool reg, in_place; /* has a register; only as a fallback */
+    uint32_t spread[4]; /* the same value at other levels, PP_NONE */
+    uint32_t last;      /* MINOR: last step that reads it */
+} pp_plan_view;
+
+typedef struct pp_free_register {
+    size_t offset, bytes;
+} pp_free_register;
+
+typedef struct pp_planner {
+    pp_launch *launch;
+    const pp_plan_request *request;
+    const pp_program *program;
+    pp_pools pools;
+    uint32_t base; /* first view of the body */
+    uint32_t rows_mask, cols_mask;
+    uint8_t all; /* level of a value that moves with every axis */
+    bool wide;
+    PP_VEC(pp_plan_view) views;
+    PP_VEC(pp_step) steps;
+    PP_VEC(pp_step) stores;
+    uint32_t *of;   /* per instruction of the code: its view */
+    uint32_t *mask; /* axes it moves with */
+    uint8_t *group; /* of the value, not of its steps */
+    uint32_t *scan; /* per fold of the stage: its first result view, PP_NONE */
+    PP_VEC(pp_free_register) spare[2];
+    size_t bytes[2];
+} pp_planner;
+
+/* Views of a body; of an instruction. */
+static inline pp_plan_view *pp_plan_view_at(const pp_planner *p, uint32_t view)
+{
+    return &p->views.at[view - p->base];
+}
+static inline uint32_t pp_plan_local(const pp_planner *p, uint32_t instr)
+{
+    return instr - p->request->first;
+}
+static inline uint32_t pp_plan_view_of(const pp_planner *p, uint32_t instr)
+{
+    return p->of[pp_plan_local(p, instr)];
+}
+
+/* The level of a value that moves with the axes of a mask. */
+uint8_t pp_plan_level(const pp_planner *p, uint32_t mask);
+/* Steps for one instruction. */
+ppto_status pp_plan_instr(pp_planner *p, uint32_t at);
+/* All states of a scan at once, where its first value is asked for (or at the end, for the last state alone).
+ */
+ppto_status pp_plan_scan(pp_planner *p, uint32_t fold, uint32_t *first);
+/* The value as a vector operand of a loop at `level`: rows of a full tile may all be the same row (pitch 0).
+ */
+ppto_status pp_plan_vector(pp_planner *p, uint32_t view, uint8_t level, uint32_t *out);
+
+#endif

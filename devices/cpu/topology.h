@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the machine offers this process: usable CPUs, cache sizes, memory nodes, the name of the processor.
+ * Read once when a context or a pool of workers is made. hwloc knows caches and nodes best (topology.c, the
+ * only file that uses it; topology_absent.c where it is missing); the operating system is asked first and
+ * what it says stays where hwloc fails (topology_os.c). The number of CPUs never comes from hwloc: its
+ * topology may be synthetic or another machine's. */
+#ifndef PP_TOPOLOGY_H
+#define PP_TOPOLOGY_H
+
+#include <stddef.h>
+
+typedef struct pp_topology {
+    unsigned cpus;  /* may be used at once: affinity, limited by the control group's quota (rounded up); at
+                       least 1 */
+    unsigned nodes; /* memory nodes; at least 1 */
+    size_t l1d, l2, l3; /* bytes of the first cache of each level; 0: unknown or absent */
+    char model[96];     /* "" when unknown */
+} pp_topology;
+
+/* Never fails: what cannot be found out keeps its least value. Reads files; takes milliseconds. */
+void pp_topology_read(pp_topology *out);
+
+/* ---- topology_os.c ------------------------------------------------------------------------------ */
+
+/* The same without hwloc. */
+void pp_topology_os(pp_topology *out);
+/* CPUs granted by the CPU quotas of the control groups (v1 and v2) above this process: the least of quota /
+ * period, rounded up; 0: no limit. root: prefix of /proc and /sys ("" but in tests). */
+unsigned pp_topology_quota(const char *root);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The machine as the operating system shows it: the affinity of the process, the CPU quotas of its control
+ * groups, cache sizes from the C library, memory nodes and the processor's name from /sys and /proc. A
+ * group's quota binds all groups below it, so every directory from the group of the process up to the mount
+ * counts; inside a container the path may not exist below the mount, and the mount itself is then the group.
+ */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#include "devices/cpu/topology.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+/* The start of a file as text, at most cap - 1 bytes; false when it cannot be read. */
+static bool read_text(const char *path, char *text, size_t cap)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    if (fd < 0) return false;
+    while (n < cap - 1) {
+        ssize_t got = read(fd, text + n, cap - 1 - n);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        n += (size_t)got;
+    }
+    (void)close(fd);
+    text[n] = '\0';
+    return n > 0;
+}
+
+/* ---- control groups ----------------------------------------------------------------------------- */
+
+static unsigned whole_cpus(long long quota, long long period)
+{
+    if (quota <= 0 || period <= 0) return 0;
+    long long cpus = quota / period + (quota % period != 0);
+    return cpus > INT32_MAX ? 0 : (unsigned)cpus;
+}
+
+/* The limit one directory sets; 0: none. */
+static unsigned limit_v2(const char *directory)
+{
+    char path[4352], text[128];
+    long long quota, period;
+    (void)snprintf(path, sizeof path, "%s/cpu.max", directory);
+    if (!read_text(path, text, sizeof text) || sscanf(text, "%lld %lld", &quota, &period) != 2) return 0;
+    return whole_cpus(quota, period);
+}
+
+static unsigned limit_v1(const char *directory)
+{
+    char path[4352], text[64];
+    (void)snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", directory);
+    if (!read_text(path, text, sizeof text)) return 0;
+    long long quota = strtoll(text, NULL, 10);
+    (void)snprintf(path, sizeof path, "%s/cpu.cfs_period_us", directory);
+    if (!read_text(path, text, sizeof text)) return 0;
+    return whole_cpus(quota, strtoll(text, NULL, 10));
+}
+
+static unsigned lesser(unsigned a, unsigned b)
+{
+    return a == 0 ? b : b == 0 || a < b ? a : b;
+}
+
+/* The least limit of mount/group and every directory above it, down to the mount itself. */
+static unsigned limit_upwards(const char *mount, const char *group, unsigned (*limit)(const char *))
+{
+    char directory[4224];
+    const size_t least = strlen(mount);
+    unsigned found = 0;
+    int n = snprintf(directory, sizeof directory, "%s%s", mount, group);
+    if (n < 0 || (size_t)n >= sizeof directory) return limit(mount);
+    for (;;) {
+        found = lesser(found, limit(directory));
+        char *slash = strrchr(directory, '/');
+        if (!slash || (size_t)(slash - directory) < least) return found;
+        *slash = '\0';
+    }
+}
+
+/* Whether a comma-separated list of controllers has "cpu". */
+static bool lists_cpu(const char *controllers)
+{
+    for (const char *at = controllers; at;) {
+        size_t n = strcspn(at, ",");
+        if (n == 3 && strncmp(at, "cpu", 3) == 0) return true;
+        at = at[n] ? at + n + 1 : NULL;
+    }
+    return false;
+}
+
+/* One line of /proc/self/cgroup, "id:controllers:/group"; no controllers: the unified hierarchy. */
+static unsigned limit_of_line(const char *root, char *line)
+{
+    static const char *const v2[] = {"", "/unified"};
+    char mount[256];
+    char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+    unsigned found = 0;
+    if (!group) return 0;
+    controllers++;
+    *group++ = '\0';
+    if (*controllers == '\0') {
+        for (size_t i = 0; i < 2; i++) {
+            (void)snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s", root, v2[i]);
+            found = lesser(found, limit_upwards(mount, group, limit_v2));
+        }
+    } else if (lists_cpu(controllers)) {
+        const char *const v1[] = {controllers, "cpu"};
+        for (size_t i = 0; i < 2; i++) {
+            (void)snprintf(mount, sizeof mount, "%s/sys/fs/cgroup/%s", root, v1[i]);
+            found = lesser(found, limit_upwards(mount, group, limit_v1));
+        }
+    }
+    return found;
+}
+
+unsigned pp_topology_quota(const char *root)
+{
+    char path[256], text[8192];
+    unsigned found = 0;
+    int n = snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    if (n < 0 || (size_t)n >= sizeof path || !read_text(path, text, sizeof text)) return 0;
+    for (char *line = text; line && *line;) {
+        char *end = strchr(line, '\n');
+        if (end) *end = '\0';
+        found = lesser(found, limit_of_line(root, line));
+        line = end ? end + 1 : NULL;
+    }
+    return found;
+}
+
+/* ---- the rest ----------------------------------------------------------------------------------- */
+
+static unsigned affinity_cpus(void)
+{
+#ifdef __linux__
+    for (int most = 1024; most <= 1 << 20; most *= 4) {
+        cpu_set_t *set = CPU_ALLOC((size_t)most);
+        const size_t bytes = CPU_ALLOC_SIZE((size_t)most);
+        if (!set) break;
+        int failed = sched_getaffinity(0, bytes, set), reason = errno;
+        int count = failed ? 0 : CPU_COUNT_S(bytes, set);
+        CPU_FREE(set);
+        if (count > 0) return (unsigned)count;
+        if (reason != EINVAL) break;
+    }
+#endif
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (unsigned)online : 1;
+}
+
+static size_t positive(long value)
+{
+    return value > 0 ? (size_t)value : 0;
+}
+
+static void cache_sizes(pp_topology *out)
+{
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+    out->l1d = positive(sysconf(_SC_LEVEL1_DCACHE_SIZE));
+    out->l2 = positive(sysconf(_SC_LEVEL2_CACHE_SIZE));
+    out->l3 = positive(sysconf(_SC_LEVEL3_CACHE_SIZE));
+#else
+    (void)out, (void)positive;
+#endif
+}
+
+/* How many numbers a list like "0-3,8" has; at least 1. */
+static unsigned list_length(const char *list)
+{
+    unsigned long count = 0;
+    for (const char *at = list; *at >= '0' && *at <= '9';) {
+        char *end;
+        unsigned long first = strtoul(at, &end, 10), last = first;
+        if (*end == '-') last = strtoul(end + 1, &end, 10);
+        if (last >= first && last - first < 65536) count += last - first + 1;
+        at = *end == ',' ? end + 1 : end;
+    }
+    return count > 0 ? (unsigned)count : 1;
+}
+
+static void processor_model(pp_topology *out)
+{
+    char text[4096];
+    if (!read_text("/proc/cpuinfo", text, sizeof text)) return;
+    char *line = strstr(text, "model name"), *colon = line ? strchr(line, ':') : NULL;
+    if (!colon) return;
+    colon += strspn(colon, ": \t");
+    colon[strcspn(colon, "\n")] = '\0';
+    (void)snprintf(out->model, sizeof out->model, "%s", colon);
+}
+
+void pp_topology_os(pp_topology *out)
+{
+    char text[4096];
+    *out = (pp_topology){.cpus = lesser(affinity_cpus(), pp_topology_quota("")), .nodes = 1};
+    if (read_text("/sys/devices/system/node/online", text, sizeof text)) out->nodes = list_length(text);
+    cache_sizes(out);
+    processor_model(out);
+}
