@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * NPY data: reading in the machine's order, and writing. The header's text is parsed in npy_header.c.
+ *
+ * Row-major data is read in one go to where it belongs and put right in place. Column-major data passes
+ * through a small buffer and is scattered element by element: slower than a blocked transposition of a second
+ * copy, but it needs no second copy, and such files are rare. source  NumPy Enhancement Proposal 1;
+ * numpy.lib.format */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "files/npy.h"
+#include "files/npy_header.h"
+
+enum { CHUNK = 1 << 16, ALIGNMENT = 64 };
+
+static void swap_bytes(unsigned char *at, size_t n, size_t size)
+{
+    for (size_t i = 0; i < n; i++, at += size)
+        for (size_t k = 0; k < size / 2; k++) {
+            unsigned char low = at[k];
+            at[k] = at[size - 1 - k];
+            at[size - 1 - k] = low;
+        }
+}
+
+static void put_right(const pp_npy_info *info, unsigned char *at, size_t n, size_t size)
+{
+    if (info->swap) swap_bytes(at, n, size);
+    if (info->dtype == PPTO_BOOL)
+        for (size_t i = 0; i < n; i++) at[i] = at[i] != 0;
+}
+
+static ppto_status read_exactly(int fd, void *bytes, size_t n, pp_error *err)
+{
+    size_t got;
+    PP_TRY(pp_files_read(fd, bytes, n, &got, err));
+    if (got < n)
+        return pp_fail(err, PPTO_E_FORMAT, "the NPY file is cut off: %zu bytes of data missing", n - got);
+    return PPTO_OK;
+}
+
+/* Where the elements of a column-major file go: a counter over the axes, first axis fastest. */
+typedef struct walk {
+    int64_t index[PPTO_MAX_RANK];
+    size_t stride[PPTO_MAX_RANK]; /* bytes in the row-major destination */
+    size_t offset;
+} walk;
+
+static void walk_start(walk *w, const pp_npy_info *info, size_t size)
+{
+    memset(w, 0, sizeof *w);
+    for (int axis = info->rank - 1; axis >= 0; axis--) {
+        w->stride[axis] = size;
+        size *= (size_t)info->shape[axis];
+    }
+}
+
+static void walk_on(walk *w, const pp_npy_info *info)
+{
+    for (int axis = 0; axis < info->rank; axis++) {
+        w->offset += w->stride[axis];
+        if (++w->index[axis] < info->shape[axis]) return;
+        w->offset -= w->stride[axis] * (size_t)info->shape[axis];
+        w->index[axis] = 0;
+    }
+}
+
+static ppto_status read_fortran(int fd, const pp_npy_info *info, unsigned char *dst, size_t size,
+                                pp_error *err)
+{
+    unsigned char *chunk = pp_alloc(CHUNK);
+    if (chunk == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
+    walk w;
+    walk_start(&w, info, size);
+    ppto_status status = PPTO_OK;
+    for (size_t left = info->bytes; left != 0 && status == PPTO_OK;) {
+        size_t step = left < CHUNK ? left : CHUNK;
+        status = read_exactly(fd, chunk, step, err);
+        if (status != PPTO_OK) break;
+        put_right(info, chunk, step / size, size);
+        for (size_t at = 0; at < step; at += size) {
+            memcpy(dst + w.offset, chunk + at, size);
+            walk_on(&w, info);
+        }
+        left -= step;
+    }
+    pp_free(chunk);
+    return status;
+}
+
+ppto_status pp_npy_read_data(int fd, const pp_npy_info *info, void *dst, pp_error *err)
+{
+    size_t size = pp_npy_dtype_size(info->dtype);
+    if (info->fortran) {
+        PP_TRY(read_fortran(fd, info, dst, size, err));
+    } else {
+        PP_TRY(read_exactly(fd, dst, info->bytes, err));
+        put_right(info, dst, (size_t)info->count, size);
+    }
+    unsigned char more;
+    size_t got;
+    PP_TRY(pp_files_read(fd, &more, 1, &got, err));
+    if (got != 0) return pp_fail(err, PPTO_E_FORMAT, "bytes follow the array of the NPY file");
+    return PPTO_OK;
+}
+
+/* Length of the padded text; magic, version and length field come before it. */
+static size_t format_header(char *out, size_t room, const char *descr, int rank, const int64_t *shape)
+{
+    enum { BEFORE = 10 };
+    size_t n = (size_t)snprintf(out, room, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+    for (int axis = 0; axis < rank; axis++)
+        n += (size_t)snprintf(out + n, room - n, "%s%" PRId64, axis != 0 ? ", " : "", shape[axis]);
+    n += (size_t)snprintf(out + n, room - n, "%s), }", rank == 1 ? "," : "");
+    while ((BEFORE + n + 1) % ALIGNMENT != 0) out[n++] = ' ';
+    out[n++] = '\n';
+    return n;
+}
+
+ppto_status pp_npy_write(int fd, ppto_dtype dtype, int rank, const int64_t *shape, const void *data,
+                         pp_error *err)
+{
+    char descr[8];
+    size_t bytes = pp_npy_dtype_size(dtype);
+    if (!pp_npy_descr(dtype, descr)) return pp_fail(err, PPTO_E_DTYPE, "this dtype has no NPY form");
+    if (rank < 0 || rank > PPTO_MAX_RANK) return pp_fail(err, PPTO_E_VALUE, "rank %d", rank);
+    for (int axis = 0; axis < rank; axis++) {
+        if (shape[axis] < 0) return pp_fail(err, PPTO_E_VALUE, "axis %d has a negative size", axis);
+        if (!pp_mul_size(bytes, (size_t)shape[axis], &bytes))
+            return pp_fail(err, PPTO_E_SIZE, "the size of the array overflows");
+    }
+    char head[1024] = "\x93NUMPY\x01";
+    size_t n = format_header(head + 10, sizeof head - 10 - ALIGNMENT, descr, rank, shape);
+    head[8] = (char)(n & 0xff);
+    head[9] = (char)(n >> 8);
+    PP_TRY(pp_files_write(fd, head, n + 10, err));
+    return pp_files_write(fd, data, bytes, err);
+}
