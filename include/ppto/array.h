@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Arrays: concrete data, reference counted. */
+#ifndef PPTO_ARRAY_H
+#define PPTO_ARRAY_H
+
+#include "ppto/context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ppto_array ppto_array;
+
+/* Constructors return NULL on failure and leave the error to ppto_error_text. Shapes are copied. All arrays
+ * are row-major and 64-byte aligned unless wrapped. Free with ppto_array_release. */
+PPTO_API ppto_array *ppto_array_create(ppto_context *ctx, ppto_dtype dtype, int rank, const int64_t *shape);
+/* A copy of row-major data. */
+PPTO_API ppto_array *ppto_array_copy_of(ppto_context *ctx, ppto_dtype dtype, int rank, const int64_t *shape,
+                                        const void *data);
+/* The caller's memory, not copied: strides in bytes, any sign (NULL: row-major). release(arg, data) is called
+ * once, from any thread, when the last use is gone (NULL: never). */
+PPTO_API ppto_array *ppto_array_wrap(ppto_context *ctx, void *data, ppto_dtype dtype, int rank,
+                                     const int64_t *shape, const int64_t *strides,
+                                     void (*release)(void *arg, void *data), void *arg);
+/* Reads an NPY file ("-": standard input). */
+PPTO_API ppto_array *ppto_array_load(ppto_context *ctx, const char *path);
+/* Writes an NPY file by rename ("-": standard output). returns PPTO_OK; E_IO, E_LIMIT (disk full); E_VALUE
+ * for NULL */
+PPTO_API ppto_status ppto_array_save(const ppto_array *array, const char *path);
+/* A number, bound to inputs of rank 0; weak: it takes the dtype of what it meets. */
+PPTO_API ppto_array *ppto_number(ppto_context *ctx, double value);
+PPTO_API ppto_array *ppto_integer(ppto_context *ctx, int64_t value);
+/* Filled by name: "zeros", "ones", "random(7)", "uniform(-1,1)", "uniform(-1,1,7)", "normal", "normal(7)",
+ * "integers(0,10)". Random values depend on seed, stream name and element only (docs/semantics.md). */
+PPTO_API ppto_array *ppto_array_fill(ppto_context *ctx, ppto_dtype dtype, int rank, const int64_t *shape,
+                                     const char *filler, const char *stream);
+
+PPTO_API ppto_array *ppto_array_retain(ppto_array *array); /* returns array */
+PPTO_API void ppto_array_release(ppto_array *array);       /* NULL is fine */
+
+PPTO_API ppto_dtype ppto_array_dtype(const ppto_array *array);
+PPTO_API int ppto_array_rank(const ppto_array *array);
+PPTO_API const int64_t *ppto_array_shape(const ppto_array *array);
+PPTO_API const int64_t *ppto_array_strides(const ppto_array *array); /* bytes */
+PPTO_API void *ppto_array_data(const ppto_array *array);
+PPTO_API int64_t ppto_array_elements(const ppto_array *array);
+PPTO_API bool ppto_array_is_number(const ppto_array *array);
+/* Readable text: NumPy-like nested brackets; every float prints so that reading it back gives the same bits.
+ * json: nested lists, null for NaN and infinities. */
+PPTO_API ppto_status ppto_array_text(const ppto_array *array, bool json, char **text);
+
+/* Where two arrays differ. Equal when |a - b| <= atol + rtol * |b|; NaN equals NaN; rtol = atol = 0 compares
+ * bits (all NaN are one). Another shape or dtype is a difference. */
+typedef struct ppto_comparison {
+    bool equal, same_shape, same_dtype;
+    int64_t different;    /* how many elements */
+    int64_t first, worst; /* row-major positions, -1 when none */
+    double worst_difference;
+    double first_a, first_b, worst_a, worst_b;
+} ppto_comparison;
+PPTO_API ppto_status ppto_compare(const ppto_array *a, const ppto_array *b, double rtol, double atol,
+                                  ppto_comparison *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Contexts: the operators, devices, workers, memory and caches that graphs and programs share. */
+#ifndef PPTO_CONTEXT_H
+#define PPTO_CONTEXT_H
+
+#include "ppto/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ppto_context ppto_context;
+
+/* A line of the log, without a newline; level 0 error, 1 warning, 2 information, 3 the lowering stage by
+ * stage. Called from any thread that uses the context; must not call ppto. */
+typedef void (*ppto_log_fn)(void *arg, int level, const char *line);
+
+/* Start from PPTO_OPTIONS_INIT; zero or NULL means: the environment variable named beside the field, else the
+ * default. */
+typedef struct ppto_options {
+    size_t size;          /* sizeof(ppto_options), so that fields can be added */
+    const char *executor; /* PPTO_EXECUTOR: "tbb" (default where built in), "pthread", "serial", "sim" */
+    const char *device;   /* PPTO_DEVICE: "cpu" (default), "reference" */
+    const char *tier;     /* PPTO_TIER: "auto" (default), "interp"; "jit" is not built yet */
+    const char *simd;     /* PPTO_SIMD: "baseline", "avx2", "avx512"; default the best there is */
+    int threads;   /* PPTO_NUM_THREADS; default all that affinity and cgroup allow; -1: default, ignore the
+                      environment */
+    int log_level; /* PPTO_LOG_LEVEL 0–3; -1: 0 without looking at the environment */
+    uint64_t memory_limit; /* bytes of tensors, scratch and results; 0: none */
+    uint64_t sim_seed;     /* of the sim executor */
+    uint32_t grain;        /* elements per task, 0: chosen; any value gives the same bits */
+    bool no_optimise;      /* run graphs as recorded */
+    bool count_bytes;      /* count the bytes every kernel touches (slow; for tests) */
+    ppto_log_fn log;
+    void *log_arg;
+} ppto_options;
+#define PPTO_OPTIONS_INIT                                                                                    \
+    {                                                                                                        \
+        sizeof(ppto_options), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, false, false, NULL, NULL                \
+    }
+
+/* Creates a context; no thread is started before the first run. options NULL: the environment and defaults.
+ * returns  PPTO_OK; E_VALUE for a wrong option or environment value (ppto_error_text(NULL) names it); E_NOMEM
+ * owns     *out: ppto_context_destroy
+ * threads  a context may be used from several threads */
+PPTO_API ppto_status ppto_context_create(ppto_context **out, const ppto_options *options);
+/* NULL is fine. Graphs, arrays and programs must be gone before. */
+PPTO_API void ppto_context_destroy(ppto_context *ctx);
+
+/* The last error of the calling thread ("" when none): what was asked, which rule broke, where. ctx may be
+ * NULL. borrow: valid until the thread's next call that fails. */
+PPTO_API const char *ppto_error_text(const ppto_context *ctx);
+/* Its status, for constructors that can only return NULL; PPTO_OK when none. */
+PPTO_API ppto_status ppto_error_status(const ppto_context *ctx);
+
+/* Adds operators, folds and aliases written in the operator language (docs/language.md).
+ * returns PPTO_OK; E_SYNTAX, E_NAME, E_VALUE with line and caret; nothing is added on failure */
+PPTO_API ppto_status ppto_define(ppto_context *ctx, const char *text);
+PPTO_API ppto_status ppto_define_named(ppto_context *ctx, const char *text, size_t length, const char *file);
+
+/* Text made by the library (JSON, explanations): free with ppto_text_free. */
+PPTO_API void ppto_text_free(char *text);
+/* Every operator, or those whose name matches the glob or contains the word; lines or a JSON list. */
+PPTO_API ppto_status ppto_list_operators(ppto_context *ctx, const char *pattern, bool json, char **text);
+/* Signature, documentation, shape rule, dtypes of one operator. E_NAME when there is none; proposes the
+ * nearest. */
+PPTO_API ppto_status ppto_show_operator(ppto_context *ctx, const char *name, bool json, char **text);
+/* Threads, executors, devices, instruction sets, caches, limits. */
+PPTO_API ppto_status ppto_runtime_info(ppto_context *ctx, bool json, char **text);
+/* Runs known answers of the primitives and some chains on the context's device against the reference device.
+ * E_DEVICE when something differs; *text says what was checked. */
+PPTO_API ppto_status ppto_selfcheck(ppto_context *ctx, char **text);
+PPTO_API const char *ppto_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Running: once (ppto_eval), or compiled once and run often (ppto_program). */
+#ifndef PPTO_RUN_H
+#define PPTO_RUN_H
+
+#include "ppto/array.h"
+#include "ppto/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ppto_program ppto_program;
+
+/* Fuses, plans, runs and waits. After `out`: pairs of an input's name and its array, then NULL.
+ * returns  PPTO_OK and *out (ppto_array_release); the graph's first error; E_NAME, E_SHAPE, E_DTYPE for
+ * bindings; E_LIMIT, E_NOMEM, E_VALUE (a check of an operator), … ; *out is NULL then threads  the graph's
+ * thread */
+PPTO_API ppto_status ppto_eval(ppto_tensor *tensor, ppto_array **out, ...);
+PPTO_API ppto_status ppto_evaln(size_t n_outputs, ppto_tensor *const *tensors, ppto_array **outputs,
+                                size_t n_inputs, const char *const *names, ppto_array *const *arrays);
+
+/* A plan for these outputs (all of one graph), for every size its inputs allow. It does not keep the graph.
+ * Plans are cached in the context by the structure of the graph. */
+PPTO_API ppto_status ppto_compile(size_t n_outputs, ppto_tensor *const *outputs, ppto_program **program);
+PPTO_API void ppto_program_destroy(ppto_program *program);
+PPTO_API size_t ppto_program_inputs(const ppto_program *program);
+PPTO_API const char *ppto_program_input_name(const ppto_program *program, size_t i);
+PPTO_API size_t ppto_program_outputs(const ppto_program *program);
+/* Binds input i (retained until replaced; NULL unbinds). donate: its memory may become an output's, its
+ * contents are undefined after the run. */
+PPTO_API ppto_status ppto_program_bind(ppto_program *program, size_t i, ppto_array *array);
+PPTO_API ppto_status ppto_program_bind_name(ppto_program *program, const char *name, ppto_array *array);
+PPTO_API ppto_status ppto_program_donate(ppto_program *program, size_t i, bool donate);
+/* Output i goes into this array (row-major, of the right dtype and shape; retained; NULL: a new array every
+ * run). */
+PPTO_API ppto_status ppto_program_bind_output(ppto_program *program, size_t i, ppto_array *array);
+/* Runs with what is bound and waits. outputs (NULL where every output is bound): room for all results; each
+ * is retained for the caller. threads: one program by one thread at a time. */
+PPTO_API ppto_status ppto_program_run(ppto_program *program, ppto_array **outputs);
+
+typedef struct ppto_stats {
+    size_t size;
+    size_t kernels;  /* of the plan */
+    size_t launches; /* the device counted in the last run */
+    uint64_t predicted_peak_bytes, measured_peak_bytes, lower_bound_bytes, serial_bound_bytes;
+    uint64_t copied_bytes; /* implicit copies of the last run */
+    uint64_t kernel_hits, kernel_misses;
+    uint64_t reads_bytes, writes_bytes; /* counted (count_bytes), else 0 */
+    bool plan_hit;
+    const char *executor, *tier; /* static */
+    int threads;
+    double record_seconds, plan_seconds, compile_seconds, run_seconds;
+} ppto_stats;
+PPTO_API ppto_status ppto_program_stats(const ppto_program *program,
+                                        ppto_stats *stats); /* stats->size set by the caller */
+
+typedef enum ppto_explain_stage {
+    PPTO_EXPLAIN_SUMMARY, /* kernels, bytes, what was not fused and why */
+    PPTO_EXPLAIN_GRAPH,   /* the flat graph before and after simplification */
+    PPTO_EXPLAIN_FUSED,
+    PPTO_EXPLAIN_KERNEL, /* the kernel programs */
+    PPTO_EXPLAIN_PLAN,   /* steps, buffers and offsets; needs sizes */
+    PPTO_EXPLAIN_SOURCE  /* C99 text of every kernel */
+} ppto_explain_stage;
+/* What the plan does. Sizes come from bound inputs, as far as they are bound. json: "ppto-explain/1" (stage
+ * SUMMARY). */
+PPTO_API ppto_status ppto_program_explain(ppto_program *program, ppto_explain_stage stage, bool json,
+                                          char **text);
+/* Text of the last run's tasks: step, phase, task, worker, start and end in ns, one per line. Off until asked
+ * for. */
+PPTO_API ppto_status ppto_program_log_tasks(ppto_program *program, bool on);
+PPTO_API ppto_status ppto_program_task_log(const ppto_program *program, char **text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * src/cli: the `ppto` command, a program like any other on include/ppto.
+ *
+ * One file a verb. What several verbs share stands beside them: arguments.c reads options from one table
+ * (getopt, help and completion all follow it), binding.c reads NAME=VALUE, recording.c turns a text and
+ * bindings into a compiled program, output.c prints and writes. Data goes to standard output, everything else
+ * to standard error. Functions that can fail return an exit code, after they have said why: start reading at
+ * main.c. */
+#ifndef PPTO_CLI_H
+#define PPTO_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "ppto/context.h"
+
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_DIFFERENT = 1,   /* a comparison or check found a difference */
+    CLI_USAGE = 2,       /* wrong use: wrong for every data */
+    CLI_INPUT = 3,       /* a file is missing, unreadable, malformed, or contradicts the program */
+    CLI_LIMIT = 4,       /* a limit or resource */
+    CLI_INTERRUPTED = 5, /* SIGINT, SIGTERM */
+    CLI_INTERNAL = 70
+};
+
+/* Bits of the verbs an option belongs to. */
+enum cli_verb_bit {
+    CLI_RUN = 1,
+    CLI_EXPLAIN = 2,
+    CLI_BENCH = 4,
+    CLI_OPS = 8,
+    CLI_SHOW = 16,
+    CLI_INFO = 32,
+    CLI_COMPARE = 64,
+    CLI_SELFCHECK = 128
+};
+
+/* A list of strings of the command line, in order. */
+typedef struct cli_list {
+    size_t n;
+    const char **at; /* room for every argument */
+} cli_list;
+
+/* What the command line said. Strings are borrowed from argv. */
+typedef struct cli_arguments {
+    cli_list operands, defines, outputs;
+    ppto_options context;
+    bool json, stats;
+    const char *stats_json; /* a path or NULL */
+    const char *trace;      /* a path or NULL */
+    const char *stage;      /* of explain, or NULL */
+    uint64_t warmup, repeats;
+    double rtol, atol;
+} cli_arguments;
+
+typedef struct cli_verb {
+    const char *name, *operands, *summary;
+    const char *more; /* what --help says besides: rules and examples */
+    unsigned bit;
+    int (*run)(const cli_arguments *arguments);
+} cli_verb;
+
+/* One per verb_*.c. */
+int cli_run(const cli_arguments *arguments);
+int cli_explain(const cli_arguments *arguments);
+int cli_bench(const cli_arguments *arguments);
+int cli_ops(const cli_arguments *arguments);
+int cli_show_op(const cli_arguments *arguments);
+int cli_info(const cli_arguments *arguments);
+int cli_compare(const cli_arguments *arguments);
+int cli_selfcheck(const cli_arguments *arguments);
+
+/* arguments.c */
+/* Reads the arguments after the verb. returns  CLI_OK; CLI_USAGE; -1 when --help was asked for and printed
+ * owns     cli_arguments_free */
+int cli_arguments_read(cli_arguments *arguments, const cli_verb *verb, int argc, char **argv);
+void cli_arguments_free(cli_arguments *arguments);
+void cli_verb_help(FILE *to, const cli_verb *verb);
+extern const char cli_bindings_help[]; /* what NAME=VALUE may be */
+/* Bytes: a number with K, M, G or T, powers of 1024. */
+bool cli_read_bytes(const char *text, uint64_t *bytes);
+/* The name of a list of n that is nearest to the word, if it is near; else NULL. Names are `stride` bytes
+ * apart. */
+const char *cli_nearest(const char *word, const char *const *names, size_t n, size_t stride);
+
+/* recording.c */
+/* The context the options ask for, with --define read into it. owns  *ctx: ppto_context_destroy */
+int cli_context(const cli_arguments *arguments, ppto_context **ctx);
+/* The whole text of a file, at most one byte more than the language takes. owns  *text: free */
+int cli_read_text(const char *path, char **text, size_t *length);
+
+/* output.c */
+/* One line "ppto: …" on standard error; returns code. */
+int cli_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same with the library's last error after the words in front (may be NULL; left out where the error
+ * begins with them); returns its exit code. */
+int cli_fail_status(ppto_status status, const char *front);
+/* For a file that was read: all that is no limit is a bad input. */
+int cli_fail_file(ppto_status status, const char *front);
+int cli_exit_of(ppto_status status);
+/* --color: auto, always, never. false for another word. */
+bool cli_color(const char *when);
+/* Prints a text of the library and frees it (NULL is fine), with a line end when it has none. */
+void cli_print_text(char *text);
+/* A JSON string with its quotes; a number, null when it is not finite. */
+void cli_json_string(FILE *to, const char *text);
+void cli_json_number(FILE *to, double value);
+/* Writes a text to a file by rename ("-": standard output; devices and pipes in place). */
+int cli_write_text(const char *path, const char *text, size_t length);
+/* Flushes standard output; returns code, or what a failed write makes of it. */
+int cli_finish(int code);
+
+/* interrupt.c */
+/* SIGINT and SIGTERM end the command at once with CLI_INTERRUPTED, but never leave half a file: between begin
+ * and end they wait for end. SIGPIPE ends it quietly. */
+void cli_signals(void);
+void cli_uninterrupted_begin(void);
+void cli_uninterrupted_end(void);
+/* Makes descriptors 0 to 2 exist, so that no file takes their place. */
+void cli_standard_files(void);
+/* Saving to this path makes a new file: not "-", nor a device, a pipe or a descriptor by name (/dev/stdout).
+ */
+bool cli_makes_file(const char *path);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Signals and the standard descriptors.
+ *
+ * A run holds nothing that outlives the process, so an interruption ends it at once, from the handler. The
+ * one exception is a file that is being replaced: it becomes whole first, then the process ends. Writing into
+ * a pipe may wait for ever and makes no file, so it stays interruptible. */
+#define _XOPEN_SOURCE 700
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+static volatile sig_atomic_t holding, pending;
+
+static void end_process(void)
+{
+    static const char words[] = "ppto: interrupted\n";
+    ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
+    (void)written;
+    _exit(CLI_INTERRUPTED);
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+    if (!holding) end_process();
+    pending = 1;
+}
+
+static void handle(int number)
+{
+    struct sigaction old, action;
+    if (sigaction(number, NULL, &old) != 0 || old.sa_handler == SIG_IGN) return; /* as under nohup */
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+void cli_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    signal(SIGPIPE, SIG_DFL);
+    handle(SIGINT);
+    handle(SIGTERM);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+void cli_uninterrupted_begin(void)
+{
+    holding = 1;
+}
+
+void cli_uninterrupted_end(void)
+{
+    holding = 0;
+    if (pending) end_process();
+}
+
+void cli_standard_files(void)
+{
+    /* The wrong direction on purpose: reading a closed input and writing a closed output must fail, not
+     * succeed. */
+    static const int flags[] = {O_WRONLY, O_RDONLY, O_RDWR};
+    for (int fd = 0; fd < 3; ++fd)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", flags[fd]) != fd) _exit(CLI_INTERNAL);
+}
+
+bool cli_makes_file(const char *path)
+{
+    static const char *const descriptors[] = {"/dev/fd/", "/dev/std", "/proc/"};
+    struct stat facts;
+    if (strcmp(path, "-") == 0) return false;
+    for (size_t i = 0; i < sizeof descriptors / sizeof descriptors[0]; ++i)
+        if (strncmp(path, descriptors[i], strlen(descriptors[i])) == 0) return false;
+    return stat(path, &facts) != 0 || S_ISREG(facts.st_mode);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From a text and bindings to a compiled program: what run, explain and bench share. */
+#ifndef PPTO_CLI_RECORDING_H
+#define PPTO_CLI_RECORDING_H
+
+#include "binding.h"
+#include "cli.h"
+#include "ppto/run.h"
+
+typedef struct cli_recording {
+    ppto_context *ctx;
+    ppto_graph *graph;
+    ppto_program *program;
+    cli_bindings bindings;
+    bool without_data; /* for explain: specifications stay shapes, inputs may stay unbound */
+    size_t n;          /* results of the text, with their names ("" when it names none) */
+    ppto_tensor **outputs;
+    char **names;
+    double record_seconds, compile_seconds; /* parsing and recording; cli_compile */
+    int failed;          /* exit code of a binding that could not be made while the text was read */
+    const char *missing; /* a name the text asks for and nothing binds */
+} cli_recording;
+
+/* Makes the context, reads --define files and bindings, then the text. Free with cli_recording_free, also on
+ * failure. */
+int cli_record(cli_recording *recording, const cli_arguments *arguments, bool without_data);
+void cli_recording_free(cli_recording *recording);
+
+/* Compiles the results with these numbers and binds every input; a binding that nothing uses is an error. */
+int cli_compile(cli_recording *recording, const size_t *chosen, size_t n);
+
+/* Exit code of a failed bind or run. A shape or dtype that is wrong then contradicts a declared input: the
+ * fault of a file when a file is bound to one. */
+int cli_fail_run(const cli_recording *recording, ppto_status status);
+
+/* trace.c: the last run's tasks as a Chrome trace; the log must have been on. */
+int cli_write_trace(const cli_recording *recording, const char *path);
+
+/* Seconds of a clock that only goes forward. */
+double cli_now(void);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ppto explain: what the plan of a text does. All words and numbers come from the library. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "recording.h"
+
+static const char *const stages[] = {/* by ppto_explain_stage */
+                                     "summary", "graph", "fused", "kernel", "plan", "source"};
+enum { N_STAGES = sizeof stages / sizeof stages[0] };
+
+static int find_stage(const cli_arguments *arguments, ppto_explain_stage *stage)
+{
+    *stage = PPTO_EXPLAIN_SUMMARY;
+    if (arguments->stage == NULL) return CLI_OK;
+    for (int i = 0; i < N_STAGES; ++i) {
+        if (strcmp(arguments->stage, stages[i]) != 0) continue;
+        *stage = (ppto_explain_stage)i;
+        if (arguments->json && i != PPTO_EXPLAIN_SUMMARY)
+            return cli_fail(CLI_USAGE, "--stage %s is text only: leave out --json", stages[i]);
+        return CLI_OK;
+    }
+    return cli_fail(CLI_USAGE, "--stage %s: expected summary, graph, fused, kernel, plan or source",
+                    arguments->stage);
+}
+
+static int explain(cli_recording *recording, const cli_arguments *arguments, ppto_explain_stage stage)
+{
+    size_t *all = malloc(recording->n * sizeof *all);
+    if (all == NULL) return cli_fail(CLI_LIMIT, "out of memory");
+    for (size_t i = 0; i < recording->n; ++i) all[i] = i;
+    int code = cli_compile(recording, all, recording->n);
+    free(all);
+    if (code != CLI_OK) return code;
+    char *text = NULL;
+    ppto_status status = ppto_program_explain(recording->program, stage, arguments->json, &text);
+    if (status != PPTO_OK) return cli_fail_run(recording, status);
+    cli_print_text(text);
+    return CLI_OK;
+}
+
+int cli_explain(const cli_arguments *arguments)
+{
+    cli_recording recording = {0};
+    ppto_explain_stage stage;
+    int code = find_stage(arguments, &stage);
+    if (code == CLI_OK) code = cli_record(&recording, arguments, true);
+    if (code == CLI_OK) code = explain(&recording, arguments, stage);
+    cli_recording_free(&recording);
+    return code;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Programs: a plan and what is bound to it. */
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+static ppto_status check_outputs(size_t n, ppto_tensor *const *outputs, pp_error *err)
+{
+    if (n == 0 || !outputs) return pp_fail(err, PPTO_E_VALUE, "compile: there are no outputs");
+    for (size_t i = 0; i < n; i++)
+        if (outputs[i]) {
+            const pp_error *first = pp_graph_error(outputs[i]->graph->graph);
+            if (first->code != PPTO_OK) return pp_fail(err, first->code, "%s", first->text);
+        }
+    for (size_t i = 0; i < n; i++) {
+        if (!outputs[i]) {
+            const char *last = ppto_error_text(NULL); /* why it is NULL, when this thread knows */
+            return pp_fail(err, PPTO_E_VALUE, "%s", *last ? last : "compile: an output is NULL");
+        }
+        if (outputs[i]->graph != outputs[0]->graph)
+            return pp_fail(err, PPTO_E_VALUE, "compile: outputs belong to different graphs");
+    }
+    return PPTO_OK;
+}
+
+/* Every input of the graph may be bound by name, also those the outputs do not need. */
+static ppto_status keep_names(ppto_program *p, pp_graph *graph)
+{
+    size_t n = pp_graph_inputs(graph);
+    p->known_names = pp_calloc(n + 1, sizeof *p->known_names);
+    if (!p->known_names) return PPTO_E_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const char *name = pp_graph_node(graph, pp_graph_input_at(graph, i).node).input_name;
+        if (!(p->known_names[i] = pp_strdup(name ? name : ""))) return PPTO_E_NOMEM;
+        p->n_known = i + 1;
+    }
+    return PPTO_OK;
+}
+
+static ppto_status keep_literals(ppto_program *p, pp_graph *graph, const pp_ref *refs, size_t n)
+{
+    PP_TRY(pp_graph_literals(graph, refs, n, NULL, 0, &p->n_literals));
+    p->literals = pp_calloc(p->n_literals + 1, sizeof *p->literals);
+    if (!p->literals) return PPTO_E_NOMEM;
+    size_t count;
+    return pp_graph_literals(graph, refs, n, p->literals, p->n_literals, &count);
+}
+
+static ppto_status room(ppto_program *p)
+{
+    p->inputs = pp_calloc(p->plan->inputs.n + 1, sizeof(ppto_array *));
+    p->outputs = pp_calloc(p->plan->flat.outputs.n + 1, sizeof(ppto_array *));
+    p->donated = pp_calloc(p->plan->inputs.n + 1, sizeof *p->donated);
+    p->key = pp_calloc(pp_instance_key_size(p->plan) + 1, sizeof *p->key);
+    return p->inputs && p->outputs && p->donated && p->key ? PPTO_OK : PPTO_E_NOMEM;
+}
+
+static void first_stats(ppto_program *p)
+{
+    ppto_context *ctx = p->ctx;
+    p->stats = (ppto_stats){.size = sizeof p->stats,
+                            .plan_hit = p->plan_hit,
+                            .executor = pp_executor_name(ctx->executor),
+                            .tier = "interp",
+                            .threads = (int)pp_executor_workers(ctx->executor),
+                            .kernel_hits = p->plan->kernel_hits,
+                            .kernel_misses = p->plan_hit ? 0 : p->plan->kernel_misses,
+                            .plan_seconds = p->plan_hit ? 0 : p->plan->plan_seconds,
+                            .compile_seconds = p->plan_hit ? 0 : p->plan->compile_seconds};
+    for (size_t g = 0; g < p->plan->fused.groups.n; g++) p->stats.kernels += !pp_plan_is_copy(p->plan, g);
+    if (p->plan_hit) p->stats.kernel_hits = p->stats.kernels;
+}
+
+static ppto_status compile(size_t n, ppto_tensor *const *outputs, ppto_program **out, pp_error *err)
+{
+    PP_TRY(check_outputs(n, outputs, err));
+    ppto_graph *graph = outputs[0]->graph;
+    pp_ref small[16], *refs = n <= 16 ? small : pp_alloc(n * sizeof *refs);
+    ppto_program *p = pp_calloc(1, sizeof *p);
+    ppto_status status = refs && p ? PPTO_OK : PPTO_E_NOMEM;
+    for (size_t i = 0; status == PPTO_OK && i < n; i++) refs[i] = outputs[i]->ref;
+    if (status == PPTO_OK) {
+        p->ctx = graph->ctx;
+        status = keep_literals(p, graph->graph, refs, n);
+    }
+    if (status == PPTO_OK) status = keep_names(p, graph->graph);
+    if (status == PPTO_OK)
+        status = pp_plan_get(graph, refs, n, p->literals, p->n_literals, &p->plan, &p->plan_hit, err);
+    if (status == PPTO_OK) status = room(p);
+    if (status == PPTO_OK) first_stats(p);
+    if (refs != small) pp_free(refs);
+    if (status != PPTO_OK) {
+        ppto_program_destroy(p);
+        return pp_fail(err, status, "%s", ppto_status_text(status));
+    }
+    *out = p;
+    return PPTO_OK;
+}
+
+ppto_status ppto_compile(size_t n, ppto_tensor *const *outputs, ppto_program **program)
+{
+    pp_error err = {0};
+    if (!program) return pp_report_new(PPTO_E_VALUE, "ppto_compile: program is NULL");
+    *program = NULL;
+    compile(n, outputs, program, &err);
+    return pp_report(&err);
+}
+
+void ppto_program_destroy(ppto_program *p)
+{
+    if (!p) return;
+    pp_instance_put(p->instance);
+    for (size_t i = 0; p->plan && p->inputs && i < p->plan->inputs.n; i++) ppto_array_release(p->inputs[i]);
+    for (size_t i = 0; p->plan && p->outputs && i < p->plan->flat.outputs.n; i++)
+        ppto_array_release(p->outputs[i]);
+    for (size_t i = 0; i < p->n_known; i++) pp_free(p->known_names[i]);
+    pp_plan_release(p->plan);
+    pp_free(p->known_names);
+    pp_free(p->inputs);
+    pp_free(p->outputs);
+    pp_free(p->donated);
+    pp_free(p->key);
+    pp_free(p->literals);
+    pp_vec_free(&p->log);
+    pp_free(p);
+}
+
+size_t ppto_program_inputs(const ppto_program *p)
+{
+    return p ? p->plan->inputs.n : 0;
+}
+size_t ppto_program_outputs(const ppto_program *p)
+{
+    return p ? p->plan->flat.outputs.n : 0;
+}
+const char *ppto_program_input_name(const ppto_program *p, size_t i)
+{
+    return p && i < p->plan->inputs.n ? p->plan->inputs.at[i].name : NULL;
+}
+
+/* ---- binding
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+static void replace(ppto_array **slot, ppto_array *array)
+{
+    if (*slot == array) return;
+    ppto_array_retain(array);
+    ppto_array_release(*slot);
+    *slot = array;
+}
+
+ppto_status ppto_program_bind(ppto_program *p, size_t i, ppto_array *array)
+{
+    if (!p || i >= p->plan->inputs.n) return pp_report_new(PPTO_E_VALUE, "bind: there is no input %zu", i);
+    if (array && array->ctx != p->ctx)
+        return pp_report_new(PPTO_E_VALUE, "bind: the array belongs to another context");
+    replace(&p->inputs[i], array);
+    return PPTO_OK;
+}
+
+static ppto_status bind_name(ppto_program *p, const char *name, ppto_array *array)
+{
+    for (size_t i = 0; i < p->plan->inputs.n; i++)
+        if (strcmp(p->plan->inputs.at[i].name, name) == 0) return ppto_program_bind(p, i, array);
+    for (size_t i = 0; i < p->n_known; i++)
+        if (strcmp(p->known_names[i], name) == 0) return PPTO_OK;
+    return pp_report_new(PPTO_E_NAME, "bind: there is no input named \"%s\"", name);
+}
+
+ppto_status ppto_program_bind_name(ppto_program *p, const char *name, ppto_array *array)
+{
+    if (!p || !name) return pp_report_new(PPTO_E_VALUE, "bind: an argument is NULL");
+    return bind_name(p, name, array);
+}
+
+ppto_status ppto_program_donate(ppto_program *p, size_t i, bool donate)
+{
+    if (!p || i >= p->plan->inputs.n) return pp_report_new(PPTO_E_VALUE, "donate: there is no input %zu", i);
+    p->donated[i] = donate;
+    return PPTO_OK;
+}
+
+ppto_status ppto_program_bind_output(ppto_program *p, size_t i, ppto_array *array)
+{
+    if (!p || i >= p->plan->flat.outputs.n)
+        return pp_report_new(PPTO_E_VALUE, "bind: there is no output %zu", i);
+    if (array && (array->ctx != p->ctx || !pp_array_contiguous(array)))
+        return pp_report_new(PPTO_E_VALUE,
+                             "bind: an output must be a row-major array of the program's context");
+    replace(&p->outputs[i], array);
+    return PPTO_OK;
+}
+
+/* ---- running
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+ppto_status ppto_program_run(ppto_program *p, ppto_array **outputs)
+{
+    pp_error err = {0};
+    if (!p) return pp_report_new(PPTO_E_VALUE, "run: the program is NULL");
+    ppto_status status = pp_run_program(p, outputs, &err);
+    if (status != PPTO_OK) pp_fail(&err, status, "%s", ppto_status_text(status));
+    return pp_report(&err);
+}
+
+ppto_status ppto_evaln(size_t n, ppto_tensor *const *tensors, ppto_array **outputs, size_t n_inputs,
+                       const char *const *names, ppto_array *const *arrays)
+{
+    pp_error err = {0};
+    ppto_program *p = NULL;
+    if (!outputs) return pp_report_new(PPTO_E_VALUE, "eval: out is NULL");
+    for (size_t i = 0; i < n; i++) outputs[i] = NULL;
+    if (compile(n, tensors, &p, &err) != PPTO_OK) return pp_report(&err);
+    ppto_status status = PPTO_OK;
+    for (size_t i = 0; status == PPTO_OK && i < n_inputs; i++) {
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(names[i], names[j]) == 0)
+                status = pp_report_new(PPTO_E_NAME, "eval: input \"%s\" is bound twice", names[i]);
+        if (status == PPTO_OK && !arrays[i])
+            status = pp_report_new(PPTO_E_VALUE, "eval: the array bound to \"%s\" is NULL", names[i]);
+        if (status == PPTO_OK) status = bind_name(p, names[i], arrays[i]);
+    }
+    if (status == PPTO_OK) status = ppto_program_run(p, outputs);
+    ppto_program_destroy(p);
+    return status;
+}
+
+ppto_status ppto_eval(ppto_tensor *tensor, ppto_array **out, ...)
+{
+    enum { MAX = 64 };
+    const char *names[MAX];
+    ppto_array *arrays[MAX];
+    size_t n = 0;
+    va_list args;
+    if (!out) return pp_report_new(PPTO_E_VALUE, "eval: out is NULL");
+    *out = NULL;
+    va_start(args, out);
+    for (const char *name; (name = va_arg(args, const char *)) != NULL && n < MAX; n++) {
+        names[n] = name;
+        arrays[n] = va_arg(args, ppto_array *);
+    }
+    va_end(args);
+    return ppto_evaln(1, &tensor, out, n, names, arrays);
+}
+
+ppto_status ppto_program_stats(const ppto_program *p, ppto_stats *stats)
+{
+    if (!p || !stats || stats->size == 0)
+        return pp_report_new(PPTO_E_VALUE, "stats: set stats->size to sizeof(ppto_stats)");
+    size_t size = stats->size < sizeof *stats ? stats->size : sizeof *stats;
+    memcpy(stats, &p->stats, size);
+    stats->size = size;
+    return PPTO_OK;
+}
+
+/* ---- task log
+ * --------------------------------------------------------------------------------------------------------------
+ */
+
+ppto_status ppto_program_log_tasks(ppto_program *p, bool on)
+{
+    if (!p) return pp_report_new(PPTO_E_VALUE, "the program is NULL");
+    if (on && pp_vec_reserve(&p->log, 65536) != PPTO_OK) return pp_report_new(PPTO_E_NOMEM, "out of memory");
+    p->log_on = on;
+    p->log_n = 0;
+    return PPTO_OK;
+}
+
+ppto_status ppto_program_task_log(const ppto_program *p, char **text)
+{
+    pp_text out = {0};
+    if (!p || !text) return pp_report_new(PPTO_E_VALUE, "an argument is NULL");
+    pp_text_add(&out, "%s", "");
+    for (size_t i = 0; i < p->log_n; i++) {
+        const pp_task_record *r = &p->log.at[i];
+        pp_text_add(&out, "%u %u %u %u %lld %lld\n", r->step, r->phase, r->task, r->worker,
+                    (long long)r->start_ns, (long long)r->end_ns);
+    }
+    *text = out.failed ? NULL : out.at;
+    if (!out.failed) return PPTO_OK;
+    pp_text_free(&out);
+    return pp_report_new(PPTO_E_NOMEM, "out of memory");
+}

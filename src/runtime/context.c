@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The context. Creation is cheap: the library is parsed, the device opened and the executor made at their
+ * first use. */
+#include <string.h>
+#include <unistd.h>
+
+#include "devices/cpu/topology.h"
+#include "lang/parser.h"
+#include "runtime/runtime.h"
+
+extern const char pp_library_text[], pp_functions_text[];
+extern const size_t pp_library_text_size, pp_functions_text_size;
+
+enum { MAX_IDLE_KERNELS = 1024 };
+
+static _Thread_local pp_error thread_error;
+
+ppto_status pp_report(const pp_error *err)
+{
+    if (err->code != PPTO_OK) thread_error = *err;
+    return err->code;
+}
+
+ppto_status pp_report_new(ppto_status code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    thread_error = (pp_error){.code = code};
+    vsnprintf(thread_error.text, sizeof thread_error.text, format, args);
+    va_end(args);
+    return code;
+}
+
+const char *ppto_error_text(PP_UNUSED const ppto_context *ctx)
+{
+    return thread_error.code == PPTO_OK ? "" : thread_error.text;
+}
+
+ppto_status ppto_error_status(PP_UNUSED const ppto_context *ctx)
+{
+    return thread_error.code;
+}
+
+const char *ppto_version(void)
+{
+    return "0.1.0";
+}
+
+void ppto_text_free(char *text)
+{
+    pp_free(text);
+}
+
+ppto_status pp_context_check(const ppto_context *ctx, pp_error *err)
+{
+    if (!ctx) return pp_fail(err, PPTO_E_VALUE, "the context is NULL");
+    if (ctx->pid != (int)getpid())
+        return pp_fail(err, PPTO_E_FORKED,
+                       "this context belongs to the parent process; create a new one after fork");
+    return PPTO_OK;
+}
+
+ppto_status ppto_context_create(ppto_context **out, const ppto_options *options)
+{
+    pp_error err = {0};
+    if (!out) return pp_report_new(PPTO_E_VALUE, "ppto_context_create: out is NULL");
+    *out = NULL;
+    ppto_context *ctx = pp_calloc(1, sizeof *ctx);
+    if (!ctx) return pp_report_new(PPTO_E_NOMEM, "out of memory");
+    ppto_status status = pp_settings_read(options, &ctx->settings, &err);
+    if (status == PPTO_OK) status = pp_pool_create(&ctx->pool);
+    if (status != PPTO_OK) {
+        pp_fail(&err, status, "%s", ppto_status_text(status));
+        pp_free(ctx);
+        return pp_report(&err);
+    }
+    pthread_mutex_init(&ctx->lock, NULL);
+    ctx->pid = (int)getpid();
+    ctx->log = (pp_log){ctx->settings.o.log, ctx->settings.o.log_arg, ctx->settings.o.log_level};
+    pp_pool_set_limit(ctx->pool, ctx->settings.o.memory_limit);
+    *out = ctx;
+    return PPTO_OK;
+}
+
+static void free_kernels(ppto_context *ctx)
+{
+    for (size_t i = 0; i < ctx->kernels.n; i++) {
+        pp_kernel_entry *entry = ctx->kernels.at[i];
+        if (!entry) continue;
+        ctx->device_class->kernel_destroy(entry->kernel);
+        pp_program_destroy(entry->program);
+        pp_free(entry);
+    }
+    pp_vec_free(&ctx->kernels);
+    pp_map_free(&ctx->kernel_map);
+}
+
+void ppto_context_destroy(ppto_context *ctx)
+{
+    if (!ctx) return;
+    for (size_t i = 0; i < ctx->plans.n; i++) pp_plan_release(ctx->plans.at[i]);
+    pp_vec_free(&ctx->plans);
+    free_kernels(ctx);
+    if (ctx->pid == (int)getpid()) pp_executor_destroy(ctx->executor);
+    if (ctx->device) ctx->device_class->close(ctx->device);
+    pp_library_destroy(ctx->library);
+    pp_pool_destroy(ctx->pool);
+    pthread_mutex_destroy(&ctx->lock);
+    pp_free(ctx);
+}
+
+/* ---- library
+ * ------------------------------------------------------------------------------------------------------ */
+
+static ppto_status add_text(pp_library *library, const char *text, size_t n, const char *file, bool builtin,
+                            pp_error *err)
+{
+    pp_unit *unit = NULL;
+    PP_TRY(pp_parse(text, n, file, PP_PARSE_LIBRARY, &unit, err));
+    return pp_library_add(library, unit, pp_unit_destroy, builtin, err);
+}
+
+static ppto_status make_library(pp_library **out, pp_error *err)
+{
+    pp_library *library = NULL;
+    PP_TRY(pp_library_create(&library));
+    ppto_status status =
+        add_text(library, pp_functions_text, pp_functions_text_size, "functions.ppto", true, err);
+    if (status == PPTO_OK)
+        status = add_text(library, pp_library_text, pp_library_text_size, "library.ppto", true, err);
+    if (status != PPTO_OK)
+        pp_library_destroy(library);
+    else
+        *out = library;
+    return status;
+}
+
+ppto_status pp_context_library(ppto_context *ctx, pp_library **out, pp_error *err)
+{
+    PP_TRY(pp_context_check(ctx, err));
+    pthread_mutex_lock(&ctx->lock);
+    ppto_status status = ctx->library ? PPTO_OK : make_library(&ctx->library, err);
+    *out = ctx->library;
+    pthread_mutex_unlock(&ctx->lock);
+    return status == PPTO_OK ? status
+                             : pp_fail(err, status, "the operator library: %s", ppto_status_text(status));
+}
+
+ppto_status ppto_define_named(ppto_context *ctx, const char *text, size_t length, const char *file)
+{
+    pp_error err = {0};
+    pp_library *library;
+    ppto_status status =
+        text ? pp_context_library(ctx, &library, &err) : pp_fail(&err, PPTO_E_VALUE, "the text is NULL");
+    if (status == PPTO_OK) status = add_text(library, text, length, file ? file : "<text>", false, &err);
+    if (status != PPTO_OK) pp_fail(&err, status, "%s", ppto_status_text(status));
+    return pp_report(&err);
+}
+
+ppto_status ppto_define(ppto_context *ctx, const char *text)
+{
+    return ppto_define_named(ctx, text, text ? strlen(text) : 0, "<text>");
+}
+
+/* ---- device and executor
+ * -------------------------------------------------------------------------------------------- */
+
+static ppto_status open_device(ppto_context *ctx, pp_error *err)
+{
+    const ppto_options *o = &ctx->settings.o;
+    pp_device_options options = {.simd = o->simd, .count_bytes = o->count_bytes, .grain = o->grain};
+    pp_topology topology;
+    ctx->device_class = pp_device_find(o->device);
+    if (!ctx->device) PP_TRY(ctx->device_class->open(&options, &ctx->device, err));
+    pp_topology_read(&topology);
+    ctx->workers = o->threads > 0 ? (uint32_t)o->threads : topology.cpus > 0 ? (uint32_t)topology.cpus : 1;
+    return pp_executor_create(o->executor, ctx->workers, o->sim_seed, &ctx->executor, err);
+}
+
+ppto_status pp_context_device(ppto_context *ctx, pp_error *err)
+{
+    PP_TRY(pp_context_check(ctx, err));
+    pthread_mutex_lock(&ctx->lock);
+    ppto_status status = ctx->executor ? PPTO_OK : open_device(ctx, err);
+    pthread_mutex_unlock(&ctx->lock);
+    return status == PPTO_OK
+               ? status
+               : pp_fail(err, status, "device %s: %s", ctx->settings.device, ppto_status_text(status));
+}
+
+/* ---- kernels
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct equal_context {
+    const ppto_context *ctx;
+    const pp_program *program;
+} equal_context;
+
+static bool equal_program(const void *context, uint32_t value)
+{
+    const equal_context *c = context;
+    const pp_kernel_entry *entry = c->ctx->kernels.at[value];
+    return entry && pp_program_equal(entry->program, c->program);
+}
+
+/* Drops the kernels used longest ago that nobody holds; the map is built anew. */
+static ppto_status shrink_kernels(ppto_context *ctx)
+{
+    size_t kept = 0;
+    pp_map_free(&ctx->kernel_map);
+    uint64_t limit = ctx->clock - MAX_IDLE_KERNELS / 2;
+    for (size_t i = 0; i < ctx->kernels.n; i++) {
+        pp_kernel_entry *entry = ctx->kernels.at[i];
+        if (entry->refs == 0 && entry->last_use < limit) {
+            ctx->device_class->kernel_destroy(entry->kernel);
+            pp_program_destroy(entry->program);
+            pp_free(entry);
+            continue;
+        }
+        ctx->kernels.at[kept] = entry;
+        PP_TRY(pp_map_insert(&ctx->kernel_map, entry->program->hash, (uint32_t)kept++));
+    }
+    ctx->kernels.n = kept;
+    return PPTO_OK;
+}
+
+static ppto_status new_kernel(ppto_context *ctx, pp_program *program, pp_kernel_entry **out, pp_error *err)
+{
+    if (ctx->kernels.n >= MAX_IDLE_KERNELS && ctx->kernels.n % MAX_IDLE_KERNELS == 0)
+        PP_TRY(shrink_kernels(ctx));
+    PP_TRY(pp_vec_reserve(&ctx->kernels, ctx->kernels.n + 1));
+    pp_kernel_entry *entry = pp_calloc(1, sizeof *entry);
+    if (!entry) return PPTO_E_NOMEM;
+    ppto_status status = ctx->device_class->compile(ctx->device, program, &entry->kernel, err);
+    if (status == PPTO_OK) status = pp_map_insert(&ctx->kernel_map, program->hash, (uint32_t)ctx->kernels.n);
+    if (status != PPTO_OK) {
+        ctx->device_class->kernel_destroy(entry->kernel);
+        pp_free(entry);
+        return status;
+    }
+    entry->program = program;
+    ctx->kernels.at[ctx->kernels.n++] = entry;
+    *out = entry;
+    return PPTO_OK;
+}
+
+ppto_status pp_context_kernel(ppto_context *ctx, pp_program *program, pp_kernel_entry **out, bool *hit,
+                              pp_error *err)
+{
+    uint32_t at;
+    equal_context context = {ctx, program};
+    pthread_mutex_lock(&ctx->lock);
+    ppto_status status = PPTO_OK;
+    *hit = pp_map_find(&ctx->kernel_map, program->hash, equal_program, &context, &at);
+    if (*hit) {
+        *out = ctx->kernels.at[at];
+        ctx->kernel_hits++;
+        pp_program_destroy(program);
+    } else {
+        status = new_kernel(ctx, program, out, err);
+        ctx->kernel_misses += status == PPTO_OK;
+        if (status != PPTO_OK) pp_program_destroy(program);
+    }
+    if (status == PPTO_OK) {
+        (*out)->refs++;
+        (*out)->last_use = ++ctx->clock;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return status;
+}
+
+void pp_context_kernel_release(ppto_context *ctx, pp_kernel_entry *entry)
+{
+    if (!entry) return;
+    pthread_mutex_lock(&ctx->lock);
+    entry->refs--;
+    pthread_mutex_unlock(&ctx->lock);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Options: what the caller gave, else the environment, else the default. A wrong value is an error that names
+ * it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+static const char *const tiers[] = {"auto", "interp", NULL};
+static const char *const simds[] = {"baseline", "avx2", "avx512", NULL};
+
+static bool one_of(const char *word, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(word, *list) == 0) return true;
+    return false;
+}
+
+static bool is_executor(const char *word)
+{
+    for (size_t i = 0; pp_executor_at(i); i++)
+        if (strcmp(word, pp_executor_at(i)) == 0) return true;
+    return false;
+}
+
+static bool is_device(const char *word)
+{
+    return pp_device_find(word) != NULL;
+}
+
+static bool is_tier(const char *word)
+{
+    return one_of(word, tiers);
+}
+
+static bool is_simd(const char *word)
+{
+    return one_of(word, simds);
+}
+
+/* The option, else the variable, else the default; known() judges the word. */
+static ppto_status word(const char *given, const char *variable, const char *fallback,
+                        bool (*known)(const char *), char out[16], pp_error *err)
+{
+    const char *from = given, *source = "option";
+    if (!from && (from = getenv(variable)) && *from) source = variable;
+    if (!from || !*from) from = fallback;
+    if (strlen(from) < 16 && (from == fallback || known(from))) {
+        memcpy(out, from, strlen(from) + 1);
+        return PPTO_OK;
+    }
+    if (known == is_tier && strcmp(from, "jit") == 0)
+        return pp_fail(err, PPTO_E_UNSUPPORTED, "%s: jit: machine code is not built into this library",
+                       source);
+    return pp_fail(err, PPTO_E_VALUE, "%s: unknown value \"%s\" for %s", source, from, variable);
+}
+
+static ppto_status integer(const char *variable, long lo, long hi, long *out, pp_error *err)
+{
+    const char *text = getenv(variable);
+    char *end;
+    if (!text || !*text) return PPTO_OK;
+    *out = strtol(text, &end, 10);
+    if (*end || *out < lo || *out > hi)
+        return pp_fail(err, PPTO_E_VALUE, "%s: \"%s\" is not a number from %ld to %ld", variable, text, lo,
+                       hi);
+    return PPTO_OK;
+}
+
+ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_error *err)
+{
+    static const ppto_options defaults = PPTO_OPTIONS_INIT;
+    memset(out, 0, sizeof *out);
+    out->o = defaults;
+    if (options) {
+        if (options->size == 0 || options->size > sizeof *options)
+            return pp_fail(err, PPTO_E_VALUE, "options: start from PPTO_OPTIONS_INIT");
+        memcpy(&out->o, options, options->size);
+    }
+    ppto_options *o = &out->o;
+    long threads = 0, level = 0;
+    const char *executor = is_executor("tbb") ? "tbb" : "pthread";
+    PP_TRY(word(o->executor, "PPTO_EXECUTOR", executor, is_executor, out->executor, err));
+    PP_TRY(word(o->device, "PPTO_DEVICE", "cpu", is_device, out->device, err));
+    PP_TRY(word(o->tier, "PPTO_TIER", "auto", is_tier, out->tier, err));
+    PP_TRY(word(o->simd, "PPTO_SIMD", "", is_simd, out->simd, err));
+    PP_TRY(integer("PPTO_NUM_THREADS", 0, 4096, &threads, err));
+    PP_TRY(integer("PPTO_LOG_LEVEL", 0, 3, &level, err));
+    if (o->threads < -1 || o->threads > 4096)
+        return pp_fail(err, PPTO_E_VALUE, "threads: %d is not from 0 to 4096", o->threads);
+    if (o->threads == 0) o->threads = (int)threads;
+    if (o->threads == -1) o->threads = 0;
+    if (o->log_level == 0) o->log_level = (int)level;
+    if (o->log_level < 0) o->log_level = 0;
+    o->executor = out->executor;
+    o->device = out->device;
+    o->tier = out->tier;
+    o->simd = out->simd[0] ? out->simd : NULL;
+    return PPTO_OK;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ppto_program_explain: what a plan does with the sizes bound so far, as text or as "ppto-explain/1". Every
+ * number is gathered once into a list of groups; the two forms print that. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "runtime/report.h"
+
+typedef struct amount { /* a number, or a formula while a size is open */
+    bool known;
+    uint64_t value;
+    pp_size formula; /* in `sizes` */
+    const pp_sizes *sizes;
+} amount;
+
+typedef struct explain {
+    const ppto_program *program;
+    const pp_plan *plan;
+    pp_report_sizes sizes;
+    bool json;
+    pp_text *out;
+    const char *comma; /* between the items of the list at hand */
+} explain;
+
+static void print_formula(const amount *a, pp_text *out)
+{
+    if (a->formula == PP_SIZE_0)
+        pp_text_add(out, "0");
+    else
+        pp_size_print(a->sizes, a->formula, out);
+}
+
+/* A size that is the same for every binding is known, whatever is open. */
+static amount settle(amount a)
+{
+    int64_t value;
+    if (!a.known && pp_size_known(a.sizes, a.formula, &value)) {
+        a.known = true;
+        a.value = value > 0 ? (uint64_t)value : 0;
+    }
+    return a;
+}
+
+static void json_amount(explain *e, const char *key, amount a)
+{
+    a = settle(a);
+    if (a.known) {
+        pp_text_add(e->out, "\"%s\": %" PRIu64, key, a.value);
+        return;
+    }
+    pp_text formula = {0};
+    print_formula(&a, &formula);
+    pp_text_add(e->out, "\"%s\": null, \"%s_formula\": ", key, key);
+    pp_text_json(e->out, formula.at ? formula.at : "");
+    pp_text_free(&formula);
+}
+
+static void text_amount(explain *e, const char *before, amount a, const char *unit)
+{
+    a = settle(a);
+    pp_text_add(e->out, "%s", before);
+    if (a.known)
+        pp_text_add(e->out, "%" PRIu64, a.value);
+    else
+        print_formula(&a, e->out);
+    pp_text_add(e->out, "%s", unit);
+}
+
+/* ---- groups
+ * -----------------------------------------------------------------------------------------------------------------
+ */
+
+static ppto_status group_bytes(explain *e, size_t g, amount *reads, amount *writes)
+{
+    *reads = *writes = (amount){.known = e->sizes.known, .sizes = e->sizes.formulas};
+    if (e->sizes.known) return pp_report_bytes(e->plan, g, e->sizes.names, &reads->value, &writes->value);
+    pp_report_bytes_formula(e->plan, g, e->sizes.formulas, &reads->formula, &writes->formula);
+    return PPTO_OK;
+}
+
+static ppto_status group_flops(explain *e, size_t g, amount *flops)
+{
+    const pp_sizes *sizes = pp_types_sizes(e->plan->types);
+    int64_t value = 0;
+    *flops = (amount){.known = e->sizes.known, .formula = e->plan->lowered[g].flops, .sizes = sizes};
+    if (e->sizes.known) PP_TRY(pp_size_eval(sizes, flops->formula, e->sizes.names, &value));
+    flops->value = value > 0 ? (uint64_t)value : 0;
+    return PPTO_OK;
+}
+
+static void print_operator(void *arg, const pp_origin *origin)
+{
+    explain *e = arg;
+    pp_text_add(e->out, "%s", e->comma);
+    if (e->json)
+        pp_text_json(e->out, origin->operator_name);
+    else
+        pp_text_add(e->out, "%s", origin->operator_name);
+    e->comma = ", ";
+}
+
+static ppto_status print_operators(explain *e, size_t g)
+{
+    e->comma = "";
+    return pp_report_operators(e->plan, g, print_operator, e);
+}
+
+static ppto_status json_group(explain *e, size_t g)
+{
+    amount reads, writes, flops;
+    PP_TRY(group_bytes(e, g, &reads, &writes));
+    PP_TRY(group_flops(e, g, &flops));
+    pp_text_add(e->out, "%s\n    {\"id\": %zu, \"kind\": \"%s\", \"ops\": [", g ? "," : "", g,
+                pp_report_kind(e->plan, g));
+    PP_TRY(print_operators(e, g));
+    pp_text_add(e->out, "], ");
+    json_amount(e, "reads_bytes", reads);
+    pp_text_add(e->out, ", ");
+    json_amount(e, "writes_bytes", writes);
+    pp_text_add(e->out, ", ");
+    json_amount(e, "flops", flops);
+    if (e->sizes.known)
+        pp_text_add(e->out, ", \"phases\": %" PRIu32 "}", e->sizes.instance->groups[g].geometry.phases);
+    else
+        pp_text_add(e->out, ", \"phases\": null}");
+    return PPTO_OK;
+}
+
+static ppto_status text_group(explain *e, size_t g)
+{
+    amount reads, writes, flops;
+    PP_TRY(group_bytes(e, g, &reads, &writes));
+    PP_TRY(group_flops(e, g, &flops));
+    pp_text_add(e->out, "%3zu  %-8s  ", g, pp_report_kind(e->plan, g));
+    PP_TRY(print_operators(e, g));
+    text_amount(e, "\n     reads ", reads, " bytes");
+    text_amount(e, ", writes ", writes, " bytes");
+    text_amount(e, ", ", flops, " flops");
+    if (e->sizes.known && e->sizes.instance->groups[g].geometry.phases > 1)
+        pp_text_add(e->out, ", %" PRIu32 " phases", e->sizes.instance->groups[g].geometry.phases);
+    pp_text_add(e->out, "\n");
+    return PPTO_OK;
+}
+
+/* ---- not fused, copies
+ * ------------------------------------------------------------------------------------------------------- */
+
+/* The same pair of operators for the same reason is said once. */
+static bool said_before(const explain *e, size_t i)
+{
+    const pp_missed *all = e->plan->fused.missed.at, *m = &all[i];
+    const pp_prim *prims = e->plan->flat.prims.at;
+    for (size_t k = 0; k < i; k++)
+        if (all[k].reason == m->reason && prims[all[k].producer].origin == prims[m->producer].origin &&
+            prims[all[k].consumer].origin == prims[m->consumer].origin)
+            return true;
+    return false;
+}
+
+static void print_missed(explain *e)
+{
+    const char *comma = "";
+    for (size_t i = 0; i < e->plan->fused.missed.n; i++) {
+        const pp_missed *m = &e->plan->fused.missed.at[i];
+        if (said_before(e, i)) continue;
+        const char *producer = pp_plan_origin(e->plan, m->producer)->operator_name;
+        const char *consumer = pp_plan_origin(e->plan, m->consumer)->operator_name;
+        if (!e->json) {
+            pp_text_add(e->out, "%s  %s into %s: %s (%s)\n", *comma ? "" : "not fused\n", producer, consumer,
+                        pp_reason_text(m->reason), pp_reason_code(m->reason));
+        } else {
+            pp_text_add(e->out, "%s\n    {\"producer\": ", comma);
+            pp_text_json(e->out, producer);
+            pp_text_add(e->out, ", \"consumer\": ");
+            pp_text_json(e->out, consumer);
+            pp_text_add(e->out, ", \"code\": \"%s\", \"text\": ", pp_reason_code(m->reason));
+            pp_text_json(e->out, pp_reason_text(m->reason));
+            pp_text_add(e->out, "}");
+        }
+        comma = ",";
+    }
+}
+
+static void print_copy(explain *e, const char *cause, amount bytes, const ppto_site *site)
+{
+    char place[300];
+    snprintf(place, sizeof place, "%s:%" PRId32, site && site->file ? site->file : "", site ? site->line : 0);
+    bool placed = site && site->file;
+    if (!e->json) {
+        pp_text_add(e->out, "%s  %s: ", *e->comma ? "" : "copies\n", cause);
+        text_amount(e, "", bytes, " bytes");
+        pp_text_add(e->out, "%s%s\n", placed ? ", recorded at " : "", placed ? place : "");
+    } else {
+        pp_text_add(e->out, "%s\n    {\"cause\": ", e->comma);
+        pp_text_json(e->out, cause);
+        pp_text_add(e->out, ", ");
+        json_amount(e, "bytes", bytes);
+        pp_text_add(e->out, ", \"site\": ");
+        if (placed)
+            pp_text_json(e->out, place);
+        else
+            pp_text_add(e->out, "null");
+        pp_text_add(e->out, "}");
+    }
+    e->comma = ",";
+}
+
+/* Inputs that a run packs, and kernels that only move data. */
+static ppto_status print_copies(explain *e)
+{
+    char cause[200];
+    e->comma = "";
+    for (size_t i = 0; i < e->plan->inputs.n; i++) {
+        if (!e->sizes.packed[i]) continue;
+        snprintf(cause, sizeof cause, "input %.100s is not row-major and a reshape reads it so",
+                 e->plan->inputs.at[i].name);
+        print_copy(e, cause, (amount){.known = true, .value = e->sizes.absent[i].bytes}, NULL);
+    }
+    for (size_t g = 0; g < e->plan->fused.groups.n; g++) {
+        amount reads, writes;
+        if (!pp_plan_is_copy(e->plan, g)) continue;
+        const pp_group *group = &e->plan->fused.groups.at[g];
+        const pp_origin *origin = pp_plan_origin(e->plan, group->roots.at[0].prim);
+        PP_TRY(group_bytes(e, g, &reads, &writes));
+        snprintf(cause, sizeof cause, "the value of %.100s is stored as it is", origin->operator_name);
+        print_copy(e, cause, writes, &origin->site);
+    }
+    return PPTO_OK;
+}
+
+/* ---- the whole
+ * ----------------------------------------------------------------------------------------------------------------
+ */
+
+static size_t count_kernels(const pp_plan *plan)
+{
+    size_t n = 0;
+    for (size_t g = 0; g < plan->fused.groups.n; g++) n += !pp_plan_is_copy(plan, g);
+    return n;
+}
+
+static amount memory(const explain *e, uint64_t value, pp_size formula)
+{
+    return (amount){.known = e->sizes.known, .value = value, .formula = formula, .sizes = e->sizes.formulas};
+}
+
+static ppto_status print_json(explain *e)
+{
+    const pp_report_sizes *s = &e->sizes;
+    pp_text_add(e->out,
+                "{\n  \"schema\": \"ppto-explain/1\",\n  \"recorded_ops\": %zu,\n  \"kernels\": %zu,\n  "
+                "\"groups\": [",
+                e->plan->recorded_ops, count_kernels(e->plan));
+    for (size_t g = 0; g < e->plan->fused.groups.n; g++) PP_TRY(json_group(e, g));
+    pp_text_add(e->out, "],\n  \"not_fused\": [");
+    print_missed(e);
+    pp_text_add(e->out, "],\n  ");
+    json_amount(e, "predicted_peak_bytes", memory(e, s->peak_bytes, s->peak));
+    pp_text_add(e->out, ",\n  ");
+    json_amount(e, "lower_bound_bytes", memory(e, s->lower_bytes, s->lower));
+    pp_text_add(e->out, ",\n  ");
+    json_amount(e, "serial_bound_bytes", memory(e, s->serial_bytes, s->serial));
+    pp_text_add(e->out, ",\n  \"copies\": [");
+    PP_TRY(print_copies(e));
+    pp_text_add(e->out, "]\n}\n");
+    return PPTO_OK;
+}
+
+static ppto_status print_text(explain *e)
+{
+    const pp_report_sizes *s = &e->sizes;
+    size_t kernels = count_kernels(e->plan);
+    pp_text_add(e->out, "%zu operator%s recorded, %zu kernel%s\n", e->plan->recorded_ops,
+                e->plan->recorded_ops == 1 ? "" : "s", kernels, kernels == 1 ? "" : "s");
+    for (size_t g = 0; g < e->plan->fused.groups.n; g++) PP_TRY(text_group(e, g));
+    print_missed(e);
+    PP_TRY(print_copies(e));
+    text_amount(e, "memory\n  predicted peak  ", memory(e, s->peak_bytes, s->peak), " bytes\n");
+    text_amount(e, "  lower bound     ", memory(e, s->lower_bytes, s->lower), " bytes\n");
+    text_amount(e, "  serial bound    ", memory(e, s->serial_bytes, s->serial), " bytes\n");
+    return PPTO_OK;
+}
+
+static ppto_status print_plan(explain *e, pp_error *err)
+{
+    if (!e->sizes.known)
+        return pp_fail(err, PPTO_E_VALUE,
+                       "explain: the plan of a run needs the sizes of all inputs; bind them first");
+    pp_report_plan(&e->sizes, e->out);
+    return PPTO_OK;
+}
+
+static ppto_status print_stage(explain *e, ppto_explain_stage stage, pp_error *err)
+{
+    if (e->json && stage != PPTO_EXPLAIN_SUMMARY)
+        return pp_fail(err, PPTO_E_UNSUPPORTED, "explain: only the summary is there as JSON");
+    switch (stage) {
+    case PPTO_EXPLAIN_GRAPH: pp_report_graph(e->plan, e->out); return PPTO_OK;
+    case PPTO_EXPLAIN_FUSED: pp_report_fused(e->plan, e->out); return PPTO_OK;
+    case PPTO_EXPLAIN_KERNEL: pp_report_kernels(e->plan, e->out); return PPTO_OK;
+    case PPTO_EXPLAIN_SOURCE: return pp_report_source(e->plan, e->out);
+    case PPTO_EXPLAIN_SUMMARY:
+    case PPTO_EXPLAIN_PLAN: break;
+    }
+    ppto_status status = pp_report_sizes_read(e->program, &e->sizes, err);
+    if (status == PPTO_OK)
+        status = stage == PPTO_EXPLAIN_PLAN ? print_plan(e, err) : e->json ? print_json(e) : print_text(e);
+    pp_report_sizes_free(&e->sizes);
+    return status;
+}
+
+ppto_status ppto_program_explain(ppto_program *program, ppto_explain_stage stage, bool json, char **text)
+{
+    pp_error err = {0};
+    pp_text out = {0};
+    if (!program || !text) return pp_report_new(PPTO_E_VALUE, "explain: an argument is NULL");
+    *text = NULL;
+    explain e = {.program = program, .plan = program->plan, .json = json, .out = &out};
+    ppto_status status = print_stage(&e, stage, &err);
+    if (status == PPTO_OK) return pp_report_give(&out, text);
+    pp_text_free(&out);
+    pp_fail(&err, status, "explain: %s", ppto_status_text(status));
+    return pp_report(&err);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the library found on this machine (ppto_runtime_info) and whether it computes as it should
+ * (ppto_selfcheck). */
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "devices/cpu/topology.h"
+#include "runtime/report.h"
+
+enum { MAX_FACTS = 16 };
+
+typedef struct part { /* a device or module that may be there */
+    const char *name;
+    bool available;
+    char why_not[160];
+} part;
+
+typedef struct facts {
+    const ppto_context *ctx;
+    pp_topology machine;
+    part device[MAX_FACTS], module[MAX_FACTS];
+    size_t n_devices, n_modules;
+    unsigned quota; /* CPUs of the control group, 0: no limit */
+    long online;
+    uint32_t threads;
+    const char *describes; /* the context's device */
+} facts;
+
+static void add_part(part *list, size_t *n, const char *name, bool available, const char *why_not)
+{
+    if (*n == MAX_FACTS) return;
+    part *p = &list[(*n)++];
+    p->name = name;
+    p->available = available;
+    snprintf(p->why_not, sizeof p->why_not, "%.159s", available ? "" : why_not);
+}
+
+static bool has_executor(const char *name)
+{
+    for (size_t i = 0; pp_executor_at(i); i++)
+        if (strcmp(pp_executor_at(i), name) == 0) return true;
+    return false;
+}
+
+static void find_devices(facts *f)
+{
+    static const char *const later[] = {"opencl", "cuda"};
+    for (size_t i = 0; pp_device_at(i); i++) {
+        const pp_device_class *class_of = pp_device_at(i);
+        pp_device_options options = {.simd = f->ctx->settings.o.simd};
+        pp_device *device = NULL;
+        pp_error err = {0};
+        bool opens = class_of == f->ctx->device_class || class_of->open(&options, &device, &err) == PPTO_OK;
+        class_of->close(device);
+        add_part(f->device, &f->n_devices, class_of->name, opens, err.text);
+    }
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
+        if (!pp_device_find(later[i]))
+            add_part(f->device, &f->n_devices, later[i], false, "not built into this library");
+}
+
+static void find_modules(facts *f)
+{
+    static const char *const later[] = {"llvm", "cuda", "opencl", "mpi"};
+    add_part(f->module, &f->n_modules, "tbb", has_executor("tbb"), "built without oneTBB");
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
+        add_part(f->module, &f->n_modules, later[i], false, "not built into this library");
+}
+
+static void find_facts(ppto_context *ctx, facts *f)
+{
+    *f = (facts){.ctx = ctx, .quota = pp_topology_quota(""), .online = sysconf(_SC_NPROCESSORS_ONLN)};
+    pp_topology_read(&f->machine);
+    f->threads = pp_executor_workers(ctx->executor);
+    f->describes = ctx->device_class->describe(ctx->device);
+    find_devices(f);
+    find_modules(f);
+}
+
+/* ---- as JSON
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+static void json_parts(const char *key, const part *list, size_t n, pp_text *out)
+{
+    pp_text_add(out, "  \"%s\": [", key);
+    for (size_t i = 0; i < n; i++) {
+        pp_text_add(out, "%s\n    {\"name\": \"%s\", \"available\": %s, \"why_not\": ", i ? "," : "",
+                    list[i].name, list[i].available ? "true" : "false");
+        if (list[i].available)
+            pp_text_add(out, "null");
+        else
+            pp_text_json(out, list[i].why_not);
+        pp_text_add(out, "}");
+    }
+    pp_text_add(out, "]");
+}
+
+static void json_info(const facts *f, pp_text *out)
+{
+    pp_text_add(out,
+                "{\n  \"schema\": \"ppto-info/1\",\n  \"version\": \"%s\",\n  \"threads\": %" PRIu32
+                ",\n  \"executors\": [",
+                ppto_version(), f->threads);
+    for (size_t i = 0; pp_executor_at(i); i++) pp_text_add(out, "%s\"%s\"", i ? ", " : "", pp_executor_at(i));
+    pp_text_add(out, "],\n");
+    json_parts("devices", f->device, f->n_devices, out);
+    pp_text_add(out, ",\n  \"simd\": ");
+    pp_text_json(out, f->describes);
+    pp_text_add(out, ",\n  \"processor\": ");
+    pp_text_json(out, f->machine.model);
+    pp_text_add(out,
+                ",\n  \"caches\": {\"l1d_bytes\": %zu, \"l2_bytes\": %zu, \"l3_bytes\": %zu},\n  "
+                "\"numa_nodes\": %u,\n",
+                f->machine.l1d, f->machine.l2, f->machine.l3, f->machine.nodes);
+    pp_text_add(out, "  \"limits\": {\"cgroup\": ");
+    if (f->quota)
+        pp_text_add(out, "%u", f->quota);
+    else
+        pp_text_add(out, "null");
+    pp_text_add(out, ", \"affinity\": %u, \"online\": %ld},\n", f->machine.cpus, f->online);
+    json_parts("modules", f->module, f->n_modules, out);
+    pp_text_add(out, "\n}\n");
+}
+
+/* ---- as text
+ * --------------------------------------------------------------------------------------------------------------
+ */
+
+static void text_parts(const char *title, const part *list, size_t n, pp_text *out)
+{
+    for (size_t i = 0; i < n; i++)
+        pp_text_add(out, "%-11s %-10s %s\n", i ? "" : title, list[i].name,
+                    list[i].available ? "available" : list[i].why_not);
+}
+
+static void text_info(const facts *f, pp_text *out)
+{
+    pp_text_add(out, "ppto        %s\nprocessor   %s\nthreads     %" PRIu32 "\n", ppto_version(),
+                *f->machine.model ? f->machine.model : "unknown", f->threads);
+    pp_text_add(out, "executor    %s; built in:", pp_executor_name(f->ctx->executor));
+    for (size_t i = 0; pp_executor_at(i); i++) pp_text_add(out, " %s", pp_executor_at(i));
+    pp_text_add(out, "\ndevice      %s: %s\n", f->ctx->device_class->name, f->describes);
+    text_parts("devices", f->device, f->n_devices, out);
+    pp_text_add(out, "caches      L1d %zu, L2 %zu, L3 %zu bytes\nnuma nodes  %u\n", f->machine.l1d,
+                f->machine.l2, f->machine.l3, f->machine.nodes);
+    pp_text_add(out, "limits      %u of %ld CPUs usable", f->machine.cpus, f->online);
+    if (f->quota) pp_text_add(out, "; the control group grants %u", f->quota);
+    pp_text_add(out, "\n");
+    text_parts("modules", f->module, f->n_modules, out);
+}
+
+ppto_status ppto_runtime_info(ppto_context *ctx, bool json, char **text)
+{
+    pp_error err = {0};
+    pp_text out = {0};
+    facts f;
+    if (!text) return pp_report_new(PPTO_E_VALUE, "ppto_runtime_info: text is NULL");
+    *text = NULL;
+    if (pp_context_device(ctx, &err) != PPTO_OK) return pp_report(&err);
+    find_facts(ctx, &f);
+    if (json)
+        json_info(&f, &out);
+    else
+        text_info(&f, &out);
+    return pp_report_give(&out, text);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The stages of lowering as text: flat graph, groups, kernel programs, plan of a run, C source. */
+#include <inttypes.h>
+
+#include "runtime/report.h"
+
+ppto_status pp_report_give(pp_text *text, char **out)
+{
+    pp_text_add(text, "%s", "");
+    *out = text->failed ? NULL : text->at;
+    if (!text->failed) return PPTO_OK;
+    pp_text_free(text);
+    return pp_report_new(PPTO_E_NOMEM, "out of memory");
+}
+
+static bool has_member(const pp_plan *plan, const pp_group *g, pp_prim_kind kind)
+{
+    for (size_t m = 0; m < g->members.n; m++)
+        if (plan->flat.prims.at[g->members.at[m]].kind == kind) return true;
+    return false;
+}
+
+/* Does a kernel with folds store a value at every inner point? */
+static bool stores_inside(const pp_program *p)
+{
+    for (uint32_t s = 0; s < p->n_stages; s++)
+        for (uint32_t i = 0; p->stages[s].inner && i < p->stages[s].count; i++)
+            if (p->code[p->stages[s].first + i].op == PP_STORE) return true;
+    return false;
+}
+
+const char *pp_report_kind(const pp_plan *plan, size_t group)
+{
+    const pp_group *g = &plan->fused.groups.at[group];
+    const pp_program *p = plan->lowered[group].program;
+    if (pp_plan_is_copy(plan, group)) return "copy";
+    if (p->frame == PP_FRAME_CONTRACT) return "contract";
+    if (p->frame == PP_FRAME_MAP) return has_member(plan, g, PP_P_GATHER) ? "gather" : "map";
+    if (has_member(plan, g, PP_P_SCAN)) return "scan";
+    return stores_inside(p) ? "row" : "reduce";
+}
+
+ppto_status pp_report_operators(const pp_plan *plan, size_t group,
+                                void (*visit)(void *arg, const pp_origin *origin), void *arg)
+{
+    const pp_group *g = &plan->fused.groups.at[group];
+    uint8_t *seen = pp_calloc(plan->n_origins + 1, 1);
+    if (!seen) return PPTO_E_NOMEM;
+    for (size_t m = 0; m < g->members.n + g->roots.n; m++) {
+        uint32_t prim = m < g->members.n ? g->members.at[m] : g->roots.at[m - g->members.n].prim;
+        uint32_t origin = plan->flat.prims.at[prim].origin;
+        if (origin >= plan->n_origins || seen[origin]) continue;
+        seen[origin] = 1;
+        visit(arg, &plan->origins[origin]);
+    }
+    pp_free(seen);
+    return PPTO_OK;
+}
+
+/* ---- graph, groups, kernels
+ * --------------------------------------------------------------------------------------------- */
+
+void pp_report_graph(const pp_plan *plan, pp_text *out)
+{
+    if (plan->recorded.at)
+        pp_text_add(out, "recorded: %zu operators\n%s\nsimplified\n", plan->recorded_ops, plan->recorded.at);
+    else
+        pp_text_add(out, "simplified, from %zu operators\n", plan->recorded_ops);
+    pp_flat_print(&plan->flat, out);
+}
+
+static void print_list(const char *title, const uint32_t *at, size_t n, pp_text *out)
+{
+    pp_text_add(out, "  %s", title);
+    for (size_t i = 0; i < n; i++) pp_text_add(out, " %" PRIu32, at[i]);
+    pp_text_add(out, "\n");
+}
+
+static void print_missed(const pp_plan *plan, pp_text *out)
+{
+    for (size_t i = 0; i < plan->fused.missed.n; i++) {
+        const pp_missed *m = &plan->fused.missed.at[i];
+        pp_text_add(out, "not fused: %s (prim %" PRIu32 ") into %s (prim %" PRIu32 "): %s\n",
+                    pp_plan_origin(plan, m->producer)->operator_name, m->producer,
+                    pp_plan_origin(plan, m->consumer)->operator_name, m->consumer, pp_reason_code(m->reason));
+    }
+}
+
+void pp_report_fused(const pp_plan *plan, pp_text *out)
+{
+    static const char *const frames[] = {"map", "lanes", "rows", "contract"};
+    static const char *const roles[] = {"outer", "inner", "batch", "m", "n", "k"};
+    const pp_sizes *sizes = pp_types_sizes(plan->types);
+    for (size_t i = 0; i < plan->fused.groups.n; i++) {
+        const pp_group *g = &plan->fused.groups.at[i];
+        pp_text_add(out, "group %zu: %s over", i, frames[g->frame]);
+        for (uint32_t a = 0; a < g->axes.n_order; a++) {
+            uint8_t axis = g->axes.order[a];
+            pp_text_add(out, " %s ", roles[g->role[axis]]);
+            pp_size_print(sizes, g->axes.size[axis], out);
+        }
+        pp_text_add(out, "\n");
+        print_list("computes prims", g->members.at, g->members.n, out);
+        pp_text_add(out, "  stores prims");
+        for (size_t r = 0; r < g->roots.n; r++) {
+            uint32_t prim = g->roots.at[r].prim;
+            pp_text_add(out, " %" PRIu32 " (%s)", prim, pp_plan_origin(plan, prim)->operator_name);
+        }
+        pp_text_add(out, "\n");
+        print_list("needs groups", g->needs.at, g->needs.n, out);
+    }
+    print_missed(plan, out);
+}
+
+void pp_report_kernels(const pp_plan *plan, pp_text *out)
+{
+    for (size_t g = 0; g < plan->fused.groups.n; g++) {
+        pp_text_add(out, "%skernel %zu (%s)\n", g ? "\n" : "", g, pp_report_kind(plan, g));
+        pp_program_print(plan->lowered[g].program, out);
+    }
+}
+
+ppto_status pp_report_source(const pp_plan *plan, pp_text *out)
+{
+    for (size_t g = 0; g < plan->fused.groups.n; g++) {
+        char name[40];
+        snprintf(name, sizeof name, "kernel_%zu", g);
+        pp_text_add(out, "%s/* ---- %s (%s) ---- */\n", g ? "\n" : "", name, pp_report_kind(plan, g));
+        PP_TRY(pp_program_render(plan->lowered[g].program, name, out));
+    }
+    return PPTO_OK;
+}
+
+/* ---- plan
+ * ------------------------------------------------------------------------------------------------------------------
+ */
+
+static void print_bound(const pp_report_sizes *s, size_t group, uint32_t tensor, pp_text *out)
+{
+    const pp_plan *plan = s->program->plan;
+    const pp_bound *bound = &s->instance->groups[group].bound[tensor];
+    if (bound->from == PP_FROM_INPUT)
+        pp_text_add(out, " %s", plan->inputs.at[bound->which].name);
+    else
+        pp_text_add(out, " %s%" PRIu32, bound->from == PP_FROM_OUTPUT ? "result " : "buffer ", bound->which);
+}
+
+static void print_step(const pp_report_sizes *s, size_t g, pp_text *out)
+{
+    const pp_plan *plan = s->program->plan;
+    const pp_lowered *l = &plan->lowered[g];
+    const pp_instance_group *group = &s->instance->groups[g];
+    pp_text_add(out, "step %zu: %s, tasks by phase", g, pp_report_kind(plan, g));
+    for (uint32_t p = 0; p < group->geometry.phases; p++)
+        pp_text_add(out, " %" PRIu32, group->geometry.tasks[p]);
+    pp_text_add(out, ", scratch %zu bytes a task\n", group->geometry.scratch_bytes);
+    print_list("after steps", plan->fused.groups.at[g].needs.at, plan->fused.groups.at[g].needs.n, out);
+    for (int output = 0; output < 2; output++) {
+        pp_text_add(out, "  %s", output ? "writes" : "reads");
+        for (uint32_t t = 0; t < l->tensors.n; t++)
+            if (l->tensors.at[t].output == (output == 1)) print_bound(s, g, t, out);
+        pp_text_add(out, "\n");
+    }
+}
+
+static uint64_t tensor_bytes(const pp_tensor_ref *tensor, uint8_t dtype)
+{
+    uint64_t n = ppto_dtype_size((ppto_dtype)dtype);
+    for (uint32_t d = 0; d < tensor->rank; d++) n *= (uint64_t)tensor->shape[d];
+    return n;
+}
+
+static void print_buffers(const pp_report_sizes *s, pp_text *out)
+{
+    const pp_plan *plan = s->program->plan;
+    const pp_layout *layout = &s->instance->layout;
+    pp_text_add(out, "buffers: %" PRIu64 " bytes, %" PRIu32 " in place of another\n", layout->bytes,
+                layout->in_place);
+    for (size_t g = 0; g < plan->fused.groups.n; g++) {
+        const pp_instance_group *group = &s->instance->groups[g];
+        for (size_t t = 0; t < plan->lowered[g].tensors.n; t++) {
+            const pp_bound *bound = &group->bound[t];
+            if (!plan->lowered[g].tensors.at[t].output || bound->from != PP_FROM_SLAB) continue;
+            pp_text_add(out,
+                        "  buffer %" PRIu32 ": offset %" PRIu64 ", %" PRIu64 " bytes, written by step %zu\n",
+                        bound->which, layout->offset[bound->which],
+                        tensor_bytes(&group->tensors[t], plan->lowered[g].program->tensors[t].dtype), g);
+        }
+        if (group->shared_buffer != UINT32_MAX)
+            pp_text_add(
+                out, "  buffer %" PRIu32 ": offset %" PRIu64 ", %zu bytes, partial states of step %zu\n",
+                group->shared_buffer, layout->offset[group->shared_buffer], group->geometry.shared_bytes, g);
+    }
+}
+
+void pp_report_plan(const pp_report_sizes *s, pp_text *out)
+{
+    for (size_t g = 0; g < s->program->plan->fused.groups.n; g++) print_step(s, g, out);
+    print_buffers(s, out);
+    pp_text_add(out,
+                "scratch of all workers: %" PRIu64 " bytes\npredicted peak %" PRIu64
+                " bytes, lower bound %" PRIu64 ", serial bound %" PRIu64 "\n",
+                s->instance->scratch_bytes, s->peak_bytes, s->lower_bytes, s->serial_bytes);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One run: check what is bound, fix the sizes, find the memory, bind pointers and numbers, dispatch, hand the
+ * results over. Read pp_run_program. */
+#include <string.h>
+
+#include "base/fault.h"
+#include "runtime/runtime.h"
+
+typedef struct run {
+    ppto_program *p;
+    pp_plan *plan;
+    pp_instance *in;
+    ppto_array **inputs;  /* as bound, or packed copies */
+    ppto_array **results; /* where kernels write */
+    void *slab;
+    uint64_t copied;
+    pp_error *err;
+} run;
+
+static bool overlap(const ppto_array *a, const ppto_array *b)
+{
+    const char *alo, *ahi, *blo, *bhi;
+    pp_array_extent(a, &alo, &ahi);
+    pp_array_extent(b, &blo, &bhi);
+    return alo && blo && alo < bhi && blo < ahi;
+}
+
+/* Inputs that are read linearly must be row-major: copied when they are not, and the copy is counted and
+ * logged. */
+static ppto_status pack_inputs(run *r)
+{
+    for (size_t i = 0; i < r->plan->inputs.n; i++) {
+        ppto_array *bound = r->p->inputs[i];
+        if (!bound) return pp_fail(r->err, PPTO_E_NAME, "input %s is not bound", r->plan->inputs.at[i].name);
+        r->inputs[i] = bound;
+        if (!r->plan->contiguous[i] || pp_array_contiguous(bound)) continue;
+        r->inputs[i] = NULL;
+        PP_TRY(pp_array_new(r->p->ctx, bound->dtype, bound->rank, bound->shape, &r->inputs[i], r->err));
+        pp_array_pack(bound, r->inputs[i]->data);
+        r->copied += r->inputs[i]->bytes;
+        pp_log_line(&r->p->ctx->log, 2, "copied input %s (%zu bytes): a reshape needs it row-major",
+                    r->plan->inputs.at[i].name, r->inputs[i]->bytes);
+    }
+    return PPTO_OK;
+}
+
+static ppto_status fix_sizes(run *r)
+{
+    size_t n = pp_instance_key_size(r->plan);
+    PP_TRY(pp_instance_key(r->plan, r->inputs, r->p->key, r->err));
+    if (r->p->instance && memcmp(r->p->instance->key, r->p->key, n * sizeof *r->p->key) != 0) {
+        pp_instance_put(r->p->instance);
+        r->p->instance = NULL;
+    }
+    if (!r->p->instance) PP_TRY(pp_instance_get(r->plan, r->inputs, r->p->key, n, &r->p->instance, r->err));
+    r->in = r->p->instance;
+    return PPTO_OK;
+}
+
+static uint64_t owned_bytes(ppto_array *const *arrays, size_t n)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool again = false;
+        for (size_t j = 0; j < i; j++) again |= arrays[j] == arrays[i];
+        if (arrays[i] && arrays[i]->owned && !again) sum += arrays[i]->bytes;
+    }
+    return sum;
+}
+
+/* Bytes from ppto's pools during the run, as docs/memory.md counts them. */
+static void predict(run *r)
+{
+    uint64_t inputs = owned_bytes(r->inputs, r->plan->inputs.n), outputs = 0;
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
+        bool again = false;
+        for (size_t j = 0; j < i; j++) again |= r->plan->flat.outputs.at[j] == r->plan->flat.outputs.at[i];
+        if (!again || r->p->outputs[i])
+            outputs += r->p->outputs[i] && !r->p->outputs[i]->owned ? 0 : r->in->output_bytes[i];
+    }
+    uint64_t fixed = inputs + outputs + r->in->scratch_bytes;
+    r->p->stats.predicted_peak_bytes = fixed + r->in->layout.bytes;
+    r->p->stats.lower_bound_bytes = fixed + r->in->layout.lower_bound;
+    r->p->stats.serial_bound_bytes = fixed + r->in->layout.serial_bound;
+}
+
+static ppto_status check_limit(run *r)
+{
+    uint64_t limit = pp_pool_get_limit(r->p->ctx->pool), need = r->p->stats.predicted_peak_bytes;
+    if (!limit || need <= limit) return PPTO_OK;
+    return pp_fail(
+        r->err, PPTO_E_LIMIT,
+        "the run needs %llu bytes, the memory limit is %llu; the least limit that would do is %llu",
+        (unsigned long long)need, (unsigned long long)limit, (unsigned long long)need);
+}
+
+/* Where a result goes: the array the caller gave, unless an input lies there; a donated input; else a new
+ * one. */
+static ppto_status find_result(run *r, size_t i)
+{
+    ppto_array *given = r->p->outputs[i];
+    const int64_t *shape = r->in->output_shape + i * PPTO_MAX_RANK;
+    const pp_type *type = pp_flat_type(&r->plan->flat, r->plan->flat.outputs.at[i]);
+    for (size_t j = 0; j < i; j++)
+        if (r->plan->flat.outputs.at[j] == r->plan->flat.outputs.at[i])
+            return PPTO_OK; /* copied at the end */
+    if (given) {
+        bool fits = given->dtype == type->dtype && given->rank == type->rank;
+        for (int d = 0; fits && d < type->rank; d++) fits = given->shape[d] == shape[d];
+        if (!fits)
+            return pp_fail(r->err, PPTO_E_SHAPE, "output %zu: the array given has another shape or dtype", i);
+        bool clash = false;
+        for (size_t k = 0; k < r->plan->inputs.n; k++) clash |= overlap(given, r->inputs[k]);
+        for (size_t j = 0; j < i; j++) clash |= r->results[j] && overlap(given, r->results[j]);
+        if (!clash || pp_fault(PP_FAULT_OVERLAPPING_OUT)) {
+            r->results[i] = ppto_array_retain(given);
+            return PPTO_OK;
+        }
+        r->copied += r->in->output_bytes[i];
+    }
+    return pp_array_new(r->p->ctx, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i], r->err);
+}
+
+static void *place_of(run *r, const pp_bound *bound)
+{
+    if (bound->from == PP_FROM_INPUT) return r->inputs[bound->which]->data;
+    if (bound->from == PP_FROM_OUTPUT) return r->results[bound->which]->data;
+    return (char *)r->slab + r->in->layout.offset[bound->which];
+}
+
+static ppto_status bind_groups(run *r)
+{
+    for (size_t g = 0; g < r->plan->fused.groups.n; g++) {
+        pp_instance_group *group = &r->in->groups[g];
+        pp_lowered *l = &r->plan->lowered[g];
+        for (size_t t = 0; t < l->tensors.n; t++) group->tensors[t].data = place_of(r, &group->bound[t]);
+        for (size_t a = 0; a < l->args.n; a++)
+            group->args[a] = pp_number_value(r->plan, r->in->value, l->args.at[a].prim);
+        void *shared = group->shared_buffer == UINT32_MAX
+                           ? NULL
+                           : (char *)r->slab + r->in->layout.offset[group->shared_buffer];
+        pp_binding binding = {group->slots, group->tensors, group->args};
+        PP_TRY(group->device->bind(group->launch, &binding, shared));
+    }
+    return PPTO_OK;
+}
+
+static ppto_status dispatch(run *r)
+{
+    ppto_program *p = r->p;
+    uint32_t failed = UINT32_MAX;
+    pp_error inner = {0};
+    pp_run_options options = {.log = p->log_on ? p->log.at : NULL, .log_cap = p->log.cap, .log_n = &p->log_n};
+    p->log_n = 0;
+    ppto_status status = pp_dispatch_run(r->in->dispatch, &options, &failed, &inner);
+    if (status == PPTO_OK) return PPTO_OK;
+    const pp_origin *origin = NULL;
+    if (failed < r->plan->fused.groups.n && r->plan->fused.groups.at[failed].roots.n)
+        origin = pp_plan_origin(r->plan, pp_plan_culprit(r->plan, failed));
+    const char *text = inner.text[0] ? inner.text : ppto_status_text(status);
+    if (!origin) return pp_fail(r->err, status, "%s", text);
+    if (origin->site.file)
+        return pp_fail(r->err, status, "%s: %s\n  recorded at %s:%d", origin->operator_name, text,
+                       origin->site.file, (int)origin->site.line);
+    return pp_fail(r->err, status, "%s: %s", origin->operator_name, text);
+}
+
+static void count_launches(run *r)
+{
+    ppto_stats *s = &r->p->stats;
+    s->launches = s->kernels;
+    s->reads_bytes = s->writes_bytes = 0;
+    for (size_t g = 0; g < r->plan->fused.groups.n; g++) {
+        const pp_device_class *device = r->in->groups[g].device;
+        uint64_t reads = 0, writes = 0;
+        if (device->counted) device->counted(r->in->groups[g].launch, &reads, &writes);
+        s->reads_bytes += reads;
+        s->writes_bytes += writes;
+    }
+}
+
+/* Results that are the same value twice, and arrays of the caller that an input lies in. */
+static void hand_over(run *r, ppto_array **outputs)
+{
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
+        ppto_array *given = r->p->outputs[i], *result = r->results[i];
+        for (size_t j = 0; !result && j < i; j++)
+            if (r->plan->flat.outputs.at[j] == r->plan->flat.outputs.at[i]) result = r->results[j];
+        if (given && given != result) memcpy(given->data, result->data, (size_t)r->in->output_bytes[i]);
+        if (outputs) outputs[i] = ppto_array_retain(given ? given : result);
+    }
+}
+
+static ppto_status run_all(run *r, ppto_array **outputs)
+{
+    pp_pool *pool = r->p->ctx->pool;
+    pp_pool_counters before, after;
+    PP_TRY(pp_context_check(r->p->ctx, r->err));
+    PP_TRY(pack_inputs(r));
+    PP_TRY(fix_sizes(r));
+    predict(r);
+    PP_TRY(check_limit(r));
+    PP_TRY(pp_numbers_eval(r->plan, r->in->names, r->inputs, r->p->literals, r->in->value, r->err));
+    pp_pool_count(pool, &before);
+    uint64_t held = owned_bytes(r->inputs, r->plan->inputs.n) +
+                    owned_bytes(r->p->outputs, r->plan->flat.outputs.n) + r->in->scratch_bytes;
+    pp_pool_reset_peak(pool);
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++) PP_TRY(find_result(r, i));
+    PP_TRY(pp_pool_take(pool, (size_t)r->in->layout.bytes, &r->slab, r->err));
+    PP_TRY(bind_groups(r));
+    PP_TRY(dispatch(r));
+    pp_pool_count(pool, &after);
+    r->p->stats.measured_peak_bytes = after.peak_bytes - before.current_bytes + held;
+    r->p->stats.copied_bytes = r->copied;
+    count_launches(r);
+    hand_over(r, outputs);
+    return PPTO_OK;
+}
+
+ppto_status pp_run_program(ppto_program *p, ppto_array **outputs, pp_error *err)
+{
+    enum { SMALL = 16 };
+    ppto_array *small[2 * SMALL] = {NULL}, **room = small;
+    size_t n_in = p->plan->inputs.n, n_out = p->plan->flat.outputs.n;
+    int64_t start = pp_clock_ns();
+    for (size_t i = 0; outputs && i < n_out; i++) outputs[i] = NULL;
+    for (size_t i = 0; !outputs && i < n_out; i++)
+        if (!p->outputs[i])
+            return pp_fail(err, PPTO_E_VALUE, "run: output %zu is not bound and nobody takes it", i);
+    if (n_in + n_out > 2 * SMALL && !(room = pp_calloc(n_in + n_out, sizeof *room))) return PPTO_E_NOMEM;
+    run r = {.p = p, .plan = p->plan, .inputs = room, .results = room + n_in, .err = err};
+    ppto_status status = run_all(&r, outputs);
+    if (r.slab) pp_pool_give(p->ctx->pool, r.slab, (size_t)r.in->layout.bytes);
+    for (size_t i = 0; i < n_in; i++)
+        if (r.inputs[i] != p->inputs[i]) ppto_array_release(r.inputs[i]);
+    for (size_t i = 0; i < n_out; i++) ppto_array_release(r.results[i]);
+    if (room != small) pp_free(room);
+    p->stats.run_seconds = (double)(pp_clock_ns() - start) * 1e-9;
+    return status;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * src/runtime: the only place that knows everyone. Context, arrays, handles, plans, programs, reports.
+ *
+ * A *plan* is what a graph's structure decides: simplified, fused, lowered, compiled kernels; immutable,
+ * shared, cached in the context. An *instance* fixes the sizes and strides of a plan: slots, launches, buffer
+ * offsets, the dispatch object; it serves one run at a time and is kept for the next run of the same sizes. A
+ * *program* is a plan with what is bound. */
+#ifndef PP_RUNTIME_H
+#define PP_RUNTIME_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "devices/device.h"
+#include "graph/graph.h"
+#include "graph/lower.h"
+#include "memory/layout.h"
+#include "memory/pool.h"
+#include "ppto/array.h"
+#include "ppto/context.h"
+#include "ppto/graph.h"
+#include "ppto/run.h"
+#include "scheduler/dispatch.h"
+
+/* ---- options.c
+ * ---------------------------------------------------------------------------------------------------- */
+
+typedef struct pp_settings { /* options after the environment was read; strings are static or owned by the
+                                context */
+    ppto_options o;
+    char executor[16], device[16], tier[16], simd[16];
+} pp_settings;
+ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_error *err);
+
+/* ---- context.c
+ * ---------------------------------------------------------------------------------------------------- */
+
+typedef struct pp_kernel_entry { /* a compiled program of the context's kernel cache */
+    pp_program *program;
+    pp_kernel *kernel;
+    uint32_t refs;
+    uint64_t last_use;
+} pp_kernel_entry;
+
+struct ppto_context {
+    pp_settings settings;
+    pp_library *library; /* made at the first use: pp_context_library */
+    pp_pool *pool;
+    const pp_device_class *device_class;
+    pp_device *device;
+    pp_executor *executor;
+    pp_log log;
+    pthread_mutex_t lock; /* library, device, executor creation and both caches; never held while running */
+    PP_VEC(pp_kernel_entry *) kernels;
+    pp_map kernel_map; /* program hash -> index in kernels */
+    PP_VEC(struct pp_plan *) plans;
+    uint64_t clock; /* of the caches */
+    uint64_t kernel_hits, kernel_misses;
+    int pid;
+    uint32_t workers;
+};
+ppto_status pp_context_library(ppto_context *ctx, pp_library **out, pp_error *err);
+ppto_status pp_context_device(ppto_context *ctx, pp_error *err); /* opens device and executor */
+ppto_status pp_context_check(const ppto_context *ctx,
+                             pp_error *err); /* E_FORKED in a child; E_VALUE for NULL */
+/* The cached kernel of an equal program, or compiles this one. Takes the program. */
+ppto_status pp_context_kernel(ppto_context *ctx, pp_program *take_program, pp_kernel_entry **out, bool *hit,
+                              pp_error *err);
+void pp_context_kernel_release(ppto_context *ctx, pp_kernel_entry *entry);
+
+/* The calling thread's error record; pp_report copies err there and returns its code. */
+ppto_status pp_report(const pp_error *err);
+ppto_status pp_report_new(ppto_status code, const char *format, ...) PP_PRINTF(2, 3);
+
+/* ---- array.c
+ * ------------------------------------------------------------------------------------------------------- */
+
+struct ppto_array {
+    ppto_context *ctx;
+    void *data;
+    int64_t shape[PPTO_MAX_RANK], stride[PPTO_MAX_RANK];
+    size_t bytes; /* asked from the pool, when owned */
+    bool owned;
+    int rank;
+    ppto_dtype dtype;
+    bool number; /* ppto_number, ppto_integer: weak */
+    uint64_t number_bits;
+    void (*release)(void *arg, void *data);
+    void *release_arg;
+    _Atomic uint32_t refs;
+};
+ppto_status pp_array_new(ppto_context *ctx, ppto_dtype dtype, int rank, const int64_t *shape,
+                         ppto_array **out, pp_error *err);
+bool pp_array_contiguous(const ppto_array *array);
+/* Lowest and highest byte touched, end exclusive; both NULL when empty. */
+void pp_array_extent(const ppto_array *array, const char **lo, const char **hi);
+/* Copies elements into row-major memory. */
+void pp_array_pack(const ppto_array *array, void *out);
+void pp_fill_random(uint64_t seed, uint64_t stream, ppto_dtype dtype, int64_t n, void *out);
+
+/* ---- tensor.c : handles
+ * --------------------------------------------------------------------------------------------- */
+
+struct ppto_tensor {
+    ppto_graph *graph;
+    pp_ref ref;
+    const char *type_text;
+};
+struct ppto_graph {
+    ppto_context *ctx;
+    pp_graph *graph;
+    pp_arena arena; /* handles */
+    double record_start;
+};
+ppto_tensor *pp_tensor_handle(ppto_graph *graph, pp_ref ref); /* NULL when ref is none or out of memory */
+
+/* ---- plan.c
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+/* Programs are verified as they are made; cheap beside compiling. */
+#define PP_PLAN_VERIFY 1
+
+typedef struct pp_plan_input {
+    char *name;
+    pp_type_id type;
+    uint32_t prim; /* INPUT prim in flat */
+    uint32_t graph_index;
+} pp_plan_input;
+
+typedef struct pp_origin { /* where a prim was recorded */
+    const char *operator_name;
+    ppto_site site;
+} pp_origin;
+
+typedef struct pp_plan {
+    ppto_context *ctx;
+    uint32_t refs; /* programs and the cache; under ctx->lock */
+    uint64_t hash, last_use;
+    pp_text signature;
+    pp_types *types;
+    pp_text recorded; /* the flat graph before simplification, printed at explain's wish only */
+    pp_flat flat;
+    pp_fused fused;
+    pp_lowered *lowered;      /* per group */
+    pp_kernel_entry **kernel; /* per group */
+    PP_VEC(pp_plan_input) inputs;
+    PP_VEC(uint32_t) numbers; /* prims known on the host, ascending */
+    uint8_t *literal_used;    /* per literal: its value decided the plan */
+    uint64_t *literal_value;
+    size_t n_literals, recorded_ops;
+    pp_origin *origins; /* per graph node up to the highest origin */
+    size_t n_origins;
+    uint8_t *contiguous; /* per input: must be row-major (read linearly) */
+    double plan_seconds, compile_seconds;
+    size_t kernel_hits, kernel_misses;
+    pp_arena arena;
+    struct pp_instance *idle; /* under ctx->lock */
+} pp_plan;
+/* Finds or makes the plan of these outputs; *hit tells which. The caller owns a reference. */
+ppto_status pp_plan_get(ppto_graph *graph, const pp_ref *outputs, size_t n, const uint64_t *literals,
+                        size_t n_literals, pp_plan **out, bool *hit, pp_error *err);
+void pp_plan_release(pp_plan *plan);
+const pp_origin *pp_plan_origin(const pp_plan *plan, uint32_t prim);
+/* A group that only moves data: it is launched, but is no kernel of the plan's count. */
+bool pp_plan_is_copy(const pp_plan *plan, size_t group);
+/* The prim to name when a run fails in this group: a check, else what it stores. */
+uint32_t pp_plan_culprit(const pp_plan *plan, size_t group);
+
+/* ---- instance.c
+ * ------------------------------------------------------------------------------------------------------ */
+
+typedef struct pp_bound { /* one tensor argument of a launch and where its memory comes from */
+    enum { PP_FROM_INPUT, PP_FROM_OUTPUT, PP_FROM_SLAB } from;
+    uint32_t which; /* plan input, output number, or buffer */
+} pp_bound;
+
+typedef struct pp_instance_group {
+    int64_t *slots;
+    pp_tensor_ref *tensors;
+    pp_bound *bound;
+    uint64_t *args;
+    pp_launch *launch;
+    pp_geometry geometry;
+    uint32_t shared_buffer; /* UINT32_MAX: none */
+    const pp_device_class *device;
+} pp_instance_group;
+
+typedef struct pp_instance {
+    pp_plan *plan;
+    int64_t *key; /* sizes of names, then strides of inputs */
+    size_t n_key;
+    int64_t *names;
+    size_t n_names;
+    pp_instance_group *groups;
+    int64_t *output_shape; /* [n_outputs][PPTO_MAX_RANK] */
+    uint64_t *output_bytes;
+    pp_layout layout;
+    uint64_t scratch_bytes;
+    pp_dispatch *dispatch;
+    uint64_t *value; /* per entry of plan->numbers: its value in this run */
+    pp_arena arena;
+    struct pp_instance *next;
+} pp_instance;
+/* What fixes an instance: values of the plan's size names, then the strides of its inputs. E_NAME, E_SHAPE,
+ * E_DTYPE when the arrays do not agree with the declared inputs. */
+size_t pp_instance_key_size(const pp_plan *plan);
+ppto_status pp_instance_key(const pp_plan *plan, ppto_array *const *inputs, int64_t *key, pp_error *err);
+/* An idle instance of that key, or a new one. Give it back with pp_instance_put. */
+ppto_status pp_instance_get(pp_plan *plan, ppto_array *const *inputs, const int64_t *key, size_t n_key,
+                            pp_instance **out, pp_error *err);
+void pp_instance_put(pp_instance *instance); /* back to the plan's idle list */
+void pp_instance_destroy(pp_instance *instance);
+/* Agreement of bound arrays with the declared inputs; names: values of named sizes. */
+ppto_status pp_instance_sizes(const pp_plan *plan, ppto_array *const *inputs, int64_t *names, pp_error *err);
+
+/* ---- numbers.c
+ * -------------------------------------------------------------------------------------------------------- */
+
+/* Values of plan->numbers, in its order. E_VALUE for a number that does not fit. */
+ppto_status pp_numbers_eval(const pp_plan *plan, const int64_t *names, ppto_array *const *inputs,
+                            const uint64_t *literals, uint64_t *values, pp_error *err);
+uint64_t pp_number_value(const pp_plan *plan, const uint64_t *values, uint32_t prim);
+
+/* ---- compile.c
+ * -------------------------------------------------------------------------------------------------------- */
+
+struct ppto_program {
+    ppto_context *ctx;
+    pp_plan *plan;
+    bool plan_hit;
+    uint64_t *literals;
+    size_t n_literals;
+    ppto_array **inputs, **outputs;
+    bool *donated;
+    pp_instance *instance;
+    ppto_stats stats;
+    PP_VEC(pp_task_record) log;
+    size_t log_n;
+    bool log_on;
+    int64_t *key;       /* room for pp_instance_key */
+    char **known_names; /* all inputs of the graph, needed or not */
+    size_t n_known;
+};
+
+/* ---- run.c
+ * ---------------------------------------------------------------------------------------------------------------
+ */
+ppto_status pp_run_program(ppto_program *program, ppto_array **outputs, pp_error *err);
+
+#endif

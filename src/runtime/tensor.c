@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Graphs and tensors as the user holds them: handles over graph/. */
+#include <string.h>
+
+#include "lang/parser.h"
+#include "runtime/runtime.h"
+
+/* The error of a recording call goes to the thread and, when it is the first, stays in the graph. */
+static void keep_error(ppto_graph *g, pp_error *err)
+{
+    pp_error *first = pp_graph_error(g->graph);
+    if (err->code == PPTO_OK) return;
+    if (first->code == PPTO_OK) *first = *err;
+    pp_report(err);
+}
+
+ppto_graph *ppto_graph_create(ppto_context *ctx)
+{
+    pp_error err = {0};
+    pp_library *library = NULL;
+    ppto_graph *g = NULL;
+    ppto_status status = pp_context_library(ctx, &library, &err);
+    if (status == PPTO_OK && !(g = pp_calloc(1, sizeof *g)))
+        status = pp_fail(&err, PPTO_E_NOMEM, "out of memory");
+    if (status == PPTO_OK) status = pp_graph_create(library, &g->graph);
+    if (status != PPTO_OK) {
+        pp_free(g);
+        pp_fail(&err, status, "%s", ppto_status_text(status));
+        pp_report(&err);
+        return NULL;
+    }
+    g->ctx = ctx;
+    return g;
+}
+
+void ppto_graph_destroy(ppto_graph *g)
+{
+    if (!g) return;
+    pp_graph_destroy(g->graph);
+    pp_arena_free(&g->arena);
+    pp_free(g);
+}
+
+ppto_status ppto_graph_error(const ppto_graph *g)
+{
+    return g ? pp_graph_error(g->graph)->code : PPTO_E_VALUE;
+}
+const char *ppto_graph_error_text(const ppto_graph *g)
+{
+    if (!g) return "the graph is NULL";
+    const pp_error *err = pp_graph_error(g->graph);
+    return err->code == PPTO_OK ? "" : err->text;
+}
+size_t ppto_graph_size(const ppto_graph *g)
+{
+    return g ? pp_graph_size(g->graph) : 0;
+}
+
+ppto_tensor *pp_tensor_handle(ppto_graph *g, pp_ref ref)
+{
+    if (ref.node == PP_NONE) return NULL;
+    ppto_tensor *t = pp_arena_alloc(&g->arena, sizeof *t);
+    if (!t) {
+        pp_error err = {0};
+        pp_fail(&err, PPTO_E_NOMEM, "out of memory");
+        keep_error(g, &err);
+        return NULL;
+    }
+    *t = (ppto_tensor){.graph = g, .ref = ref};
+    return t;
+}
+
+static ppto_tensor *recorded(ppto_graph *g, ppto_status status, pp_ref ref)
+{
+    if (status == PPTO_OK) return pp_tensor_handle(g, ref);
+    pp_error err = *pp_graph_error(g->graph);
+    pp_fail(&err, status, "%s", ppto_status_text(status));
+    keep_error(g, &err);
+    return NULL;
+}
+
+/* NULL graphs and graphs that failed record nothing more. */
+static bool usable(const ppto_graph *g)
+{
+    if (!g) pp_report_new(PPTO_E_VALUE, "the graph is NULL");
+    return g && pp_graph_error(g->graph)->code == PPTO_OK;
+}
+
+ppto_tensor *ppto_input_at(ppto_site site, ppto_graph *g, const char *name, ppto_dtype dtype,
+                           const char *dims)
+{
+    pp_ref ref = {PP_NONE, 0};
+    if (!usable(g)) return NULL;
+    if (!name || !dims) {
+        pp_error err = {.site = site};
+        pp_fail(&err, PPTO_E_VALUE, "input: the %s is NULL", name ? "shape" : "name");
+        keep_error(g, &err);
+        return NULL;
+    }
+    return recorded(g, pp_graph_input(g->graph, name, dtype, false, dims, site, &ref), ref);
+}
+
+ppto_tensor *ppto_input_number_at(ppto_site site, ppto_graph *g, const char *name, bool is_float)
+{
+    pp_ref ref = {PP_NONE, 0};
+    if (!usable(g) || !name) return NULL;
+    return recorded(g, pp_graph_input(g->graph, name, is_float ? PPTO_F64 : PPTO_I64, true, "", site, &ref),
+                    ref);
+}
+
+ppto_tensor *ppto_float_at(ppto_site site, ppto_graph *g, double value)
+{
+    pp_ref ref = {PP_NONE, 0};
+    uint64_t bits;
+    if (!usable(g)) return NULL;
+    memcpy(&bits, &value, sizeof bits);
+    return recorded(g, pp_graph_literal(g->graph, true, bits, site, &ref), ref);
+}
+
+ppto_tensor *ppto_int_at(ppto_site site, ppto_graph *g, int64_t value)
+{
+    pp_ref ref = {PP_NONE, 0};
+    if (!usable(g)) return NULL;
+    return recorded(g, pp_graph_literal(g->graph, false, (uint64_t)value, site, &ref), ref);
+}
+
+/* The tensors' refs; false (with the error kept) when one is NULL or of another graph. */
+static bool refs_of(ppto_graph *g, size_t n, ppto_tensor *const *tensors, pp_ref **refs, pp_error *err)
+{
+    *refs = pp_arena_alloc(&g->arena, (n + 1) * sizeof **refs);
+    if (!*refs) return pp_fail(err, PPTO_E_NOMEM, "out of memory"), false;
+    for (size_t i = 0; i < n; i++) {
+        if (!tensors || !tensors[i]) return pp_fail(err, PPTO_E_VALUE, "operand %zu is NULL", i), false;
+        if (tensors[i]->graph != g)
+            return pp_fail(err, PPTO_E_VALUE, "operand %zu belongs to another graph", i), false;
+        (*refs)[i] = tensors[i]->ref;
+    }
+    return true;
+}
+
+typedef struct declare_context {
+    ppto_graph *g;
+    ppto_declare_fn declare;
+    void *arg;
+} declare_context;
+
+static ppto_status declare(void *arg, PP_UNUSED pp_graph *graph, const char *name, pp_ref *out, pp_error *err)
+{
+    declare_context *c = arg;
+    ppto_tensor *t = c->declare(c->arg, c->g, name);
+    if (t) {
+        *out = t->ref;
+        return PPTO_OK;
+    }
+    const pp_error *first = pp_graph_error(c->g->graph);
+    return first->code != PPTO_OK
+               ? pp_fail(err, first->code, "%s", first->text)
+               : pp_fail(err, PPTO_E_NAME, "unknown name \"%s\": no input is bound to it", name);
+}
+
+static ppto_status run_text(ppto_graph *g, const char *text, size_t length, const char *file,
+                            const pp_ref *refs, size_t n, declare_context *c, ppto_site site,
+                            const char ***names, pp_ref **results, size_t *n_results, pp_error *err)
+{
+    pp_unit *unit = NULL;
+    PP_TRY(pp_parse(text, length, file, PP_PARSE_PROGRAM, &unit, err));
+    ppto_status status =
+        pp_graph_text(g->graph, unit, refs, n, c ? declare : NULL, c, site, names, results, n_results);
+    pp_unit_destroy(unit);
+    if (status != PPTO_OK) {
+        const pp_error *first = pp_graph_error(g->graph);
+        if (first->code != PPTO_OK) *err = *first;
+        pp_fail(err, status, "%s", ppto_status_text(status));
+    }
+    return status;
+}
+
+ppto_tensor *ppto_exprn_at(ppto_site site, ppto_graph *g, const char *text, size_t n,
+                           ppto_tensor *const *tensors)
+{
+    pp_error err = {.site = site};
+    pp_ref *refs, *results = NULL;
+    const char **names;
+    size_t n_results = 0;
+    if (!usable(g)) return NULL;
+    ppto_status status = text ? PPTO_OK : pp_fail(&err, PPTO_E_VALUE, "expr: the text is NULL");
+    if (status == PPTO_OK && !refs_of(g, n, tensors, &refs, &err)) status = err.code;
+    if (status == PPTO_OK)
+        status = run_text(g, text, strlen(text), "<text>", refs, n, NULL, site, &names, &results, &n_results,
+                          &err);
+    if (status == PPTO_OK && n_results != 1)
+        status = pp_fail(&err, PPTO_E_VALUE, "expr: the text has %zu results, expected one", n_results);
+    keep_error(g, &err);
+    return status == PPTO_OK ? pp_tensor_handle(g, results[0]) : NULL;
+}
+
+ppto_status ppto_opn_at(ppto_site site, ppto_graph *g, const char *name, const char *params, size_t n,
+                        ppto_tensor *const *tensors, size_t n_results, ppto_tensor **results)
+{
+    pp_error err = {.site = site};
+    pp_text text = {0};
+    pp_ref *refs, *out = NULL;
+    const char **names;
+    size_t count = 0;
+    for (size_t i = 0; results && i < n_results; i++) results[i] = NULL;
+    if (!usable(g)) return g ? pp_graph_error(g->graph)->code : PPTO_E_VALUE;
+    ppto_status status = name && results ? PPTO_OK : pp_fail(&err, PPTO_E_VALUE, "op: an argument is NULL");
+    if (status == PPTO_OK && !refs_of(g, n, tensors, &refs, &err)) status = err.code;
+    if (status == PPTO_OK) {
+        pp_text_add(&text, "%s(", name);
+        for (size_t i = 0; i < n; i++) pp_text_add(&text, "%s$%zu", i ? ", " : "", i);
+        pp_text_add(&text, "%s%s)", n && params && *params ? ", " : "", params ? params : "");
+        status = text.failed ? pp_fail(&err, PPTO_E_NOMEM, "out of memory")
+                             : run_text(g, text.at, text.n, "<call>", refs, n, NULL, site, &names, &out,
+                                        &count, &err);
+    }
+    if (status == PPTO_OK && count != n_results)
+        status = pp_fail(&err, PPTO_E_VALUE, "%s: it has %zu results, expected %zu", name, count, n_results);
+    for (size_t i = 0; status == PPTO_OK && i < count; i++) results[i] = pp_tensor_handle(g, out[i]);
+    pp_text_free(&text);
+    keep_error(g, &err);
+    return status;
+}
+
+ppto_tensor *ppto_op_at(ppto_site site, ppto_graph *g, const char *name, const char *params, ppto_tensor *x)
+{
+    ppto_tensor *y = NULL;
+    ppto_opn_at(site, g, name, params, 1, &x, 1, &y);
+    return y;
+}
+
+ppto_status ppto_parse_program(ppto_graph *g, const char *text, size_t length, const char *file,
+                               ppto_declare_fn fn, void *arg, size_t *n, ppto_tensor ***outputs,
+                               char ***names)
+{
+    pp_error err = {0};
+    pp_ref *results = NULL;
+    const char **given = NULL;
+    size_t count = 0;
+    declare_context c = {g, fn, arg};
+    if (!text || !n || !outputs || !names)
+        return pp_report_new(PPTO_E_VALUE, "ppto_parse_program: an argument is NULL");
+    *n = 0;
+    *outputs = NULL;
+    *names = NULL;
+    if (!usable(g)) return g ? pp_graph_error(g->graph)->code : PPTO_E_VALUE;
+    ppto_status status = run_text(g, text, length, file ? file : "<text>", NULL, 0, fn ? &c : NULL,
+                                  (ppto_site){0}, &given, &results, &count, &err);
+    if (status == PPTO_OK) {
+        *outputs = pp_calloc(count + 1, sizeof **outputs);
+        *names = pp_calloc(count + 1, sizeof **names);
+        if (!*outputs || !*names) status = pp_fail(&err, PPTO_E_NOMEM, "out of memory");
+    }
+    for (size_t i = 0; status == PPTO_OK && i < count; i++) {
+        (*outputs)[i] = pp_tensor_handle(g, results[i]);
+        (*names)[i] = pp_strdup(given && given[i] ? given[i] : "");
+        if (!(*outputs)[i] || !(*names)[i]) status = pp_fail(&err, PPTO_E_NOMEM, "out of memory");
+        *n = i + 1;
+    }
+    if (status != PPTO_OK) {
+        ppto_outputs_free(*n, *outputs, *names);
+        *n = 0;
+        *outputs = NULL;
+        *names = NULL;
+    }
+    keep_error(g, &err);
+    return status;
+}
+
+void ppto_outputs_free(size_t n, ppto_tensor **outputs, char **names)
+{
+    for (size_t i = 0; names && i < n; i++) pp_free(names[i]);
+    pp_free(names);
+    pp_free(outputs);
+}
+
+ppto_dtype ppto_tensor_dtype(const ppto_tensor *t)
+{
+    if (!t) return PPTO_BOOL;
+    return (ppto_dtype)pp_type_get(pp_graph_types(t->graph->graph), pp_graph_type(t->graph->graph, t->ref))
+        ->dtype;
+}
+
+int ppto_tensor_rank(const ppto_tensor *t)
+{
+    return t ? pp_type_get(pp_graph_types(t->graph->graph), pp_graph_type(t->graph->graph, t->ref))->rank : 0;
+}
+
+const char *ppto_tensor_type(const ppto_tensor *t)
+{
+    if (!t) return "";
+    pp_text text = {0};
+    pp_types *types = pp_graph_types(t->graph->graph);
+    pp_type_print(types, pp_type_get(types, pp_graph_type(t->graph->graph, t->ref)), &text);
+    const char *kept = text.failed || !text.at ? NULL : pp_arena_strndup(&t->graph->arena, text.at, text.n);
+    pp_text_free(&text);
+    return kept ? kept : "";
+}
+
+ppto_graph *ppto_tensor_graph(const ppto_tensor *t)
+{
+    return t ? t->graph : NULL;
+}
