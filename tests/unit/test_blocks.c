@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * devices/cpu/blocks: every loop of every set this CPU has against pp_scalar_eval, over special and random
+ * values, for n = 0..70 and one long run, in place too, from unaligned buffers, with the bytes behind the
+ * output watched. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "devices/cpu/blocks.h"
+
+enum { N = 1003, SHORT = 70, SLACK = 64 };
+
+static const char *const set_names[] = {"baseline", "avx2", "avx512"};
+
+/* Two of the three are absent on some machines: loops over those that are here. */
+#define FOR_EACH_SET(set)                                                                                    \
+    for (size_t at_ = 0; at_ < sizeof set_names / sizeof *set_names; at_++)                                  \
+        for (const pp_block_set *set = pp_blocks_find(set_names[at_]); set; set = NULL)
+
+/* ---- elements ----------------------------------------------------------------------------------- */
+
+typedef struct elements {
+    char bytes[1 + N * 8 + SLACK]; /* data starts at 1 */
+} elements;
+
+static void *data(elements *e)
+{
+    return e->bytes + 1;
+}
+
+static uint64_t element(const void *base, ppto_dtype dtype, size_t i)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, (const char *)base + i * ppto_dtype_size(dtype), ppto_dtype_size(dtype));
+    return bits;
+}
+
+static uint64_t random_bits(void)
+{
+    static uint64_t state = 42;
+    state += 0x9e3779b97f4a7c15u;
+    uint64_t z = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static uint64_t bits_of(ppto_dtype dtype, double value)
+{
+    uint64_t bits = 0;
+    float narrow = (float)value;
+    if (dtype == PPTO_F32)
+        memcpy(&bits, &narrow, sizeof narrow);
+    else
+        memcpy(&bits, &value, sizeof value);
+    return bits;
+}
+
+static uint64_t sample_float(ppto_dtype dtype)
+{
+    static const double special[] = {
+        0.0,     -0.0,    1.0,          -1.0,         0.5,           -0.5,
+        1.5,     2.5,     -2.5,         3.0,          1e-45,         -1e-45,
+        1e-310,  127.5,   128.0,        -129.0,       255.9,         256.0,
+        32768.0, 65535.5, 2147483647.0, 2147483648.0, -2147483649.0, 4294967296.0,
+        9.3e18,  -9.3e18, 1.9e19,       3.4e38,       8388607.5,     4503599627370495.5,
+        0.1,     1e300,   -1e300};
+    uint64_t r = random_bits();
+    switch (r % 8) {
+    case 0: return bits_of(dtype, __builtin_inf() * (r & 64 ? 1 : -1));
+    case 1: return pp_dtype_canonical_nan(dtype) ^ (r & 64 ? 0 : 1);
+    case 2:
+    case 3: return random_bits() & (dtype == PPTO_F32 ? UINT32_MAX : UINT64_MAX);
+    case 4: return bits_of(dtype, (double)(int64_t)random_bits() * 0x1p-60);
+    default: return bits_of(dtype, special[(r >> 8) % (sizeof special / sizeof *special)]);
+    }
+}
+
+static uint64_t sample_integer(ppto_dtype dtype)
+{
+    const unsigned width = pp_dtype_width(dtype);
+    const uint64_t all = width == 64 ? UINT64_MAX : (UINT64_C(1) << width) - 1;
+    uint64_t r = random_bits();
+    switch (r % 6) {
+    case 0: return (r >> 8) % 70 & all;
+    case 1: return (0 - (r >> 8) % 70) & all;
+    case 2: return (UINT64_C(1) << (width - 1)) - (r >> 8) % 2;
+    case 3: return (UINT64_C(1) << (r >> 8) % width) & all;
+    default: return random_bits() & all;
+    }
+}
+
+static void fill_samples(elements *e, ppto_dtype dtype)
+{
+    for (size_t i = 0; i < N; i++) {
+        uint64_t bits = dtype == PPTO_BOOL         ? random_bits() & 1
+                        : pp_dtype_is_float(dtype) ? sample_float(dtype)
+                                                   : sample_integer(dtype);
+        memcpy((char *)data(e) + i * ppto_dtype_size(dtype), &bits, ppto_dtype_size(dtype));
+    }
+}
+
+static bool is_nan(ppto_dtype dtype, uint64_t bits)
+{
+    if (dtype == PPTO_F32) return (bits & 0x7fffffffu) > 0x7f800000u;
+    return dtype == PPTO_F64 && (bits & INT64_MAX) > 0x7ff0000000000000u;
+}
+
+/* ---- one loop against its expected bits --------------------------------------------------------- */
+
+typedef struct loop_case {
+    const char *set, *name;
+    ppto_dtype from[3], to;
+    bool scalar[3]; /* operand is one element */
+    bool exact_nan; /* else any NaN will do */
+    unsigned n_operands;
+    pp_block_fn loop;
+} loop_case;
+
+static elements operand[3], copy[3], output;
+static uint64_t expected[N];
+
+static bool run_once(const loop_case *c, size_t n, int in_place)
+{
+    void *in[3];
+    const size_t size = ppto_dtype_size(c->to);
+    for (size_t k = 0; k < 3; k++) {
+        memcpy(&copy[k], &operand[k], sizeof copy[k]);
+        in[k] = data(&copy[k]);
+    }
+    char *out = in_place < 0 ? data(&output) : in[in_place];
+    if (in_place < 0) memset(out + n * size, 0xa5, SLACK);
+    c->loop(n, out, in[0], in[1], in[2]);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t got = element(out, c->to, i);
+        bool same = got == expected[i] || (!c->exact_nan && is_nan(c->to, got) && is_nan(c->to, expected[i]));
+        if (!same) {
+            cr_expect(false, "%s %s %s -> %s: n %zu, in place %d, element %zu: %016llx, not %016llx", c->set,
+                      c->name, ppto_dtype_name(c->from[c->n_operands - 1]), ppto_dtype_name(c->to), n,
+                      in_place, i, (unsigned long long)got, (unsigned long long)expected[i]);
+            return false;
+        }
+    }
+    if (in_place >= 0) return true;
+    for (size_t i = 0; i < SLACK; i++)
+        if (out[n * size + i] != (char)0xa5) {
+            cr_expect(false, "%s %s: n %zu, wrote behind the output", c->set, c->name, n);
+            return false;
+        }
+    return true;
+}
+
+static void check_loop(const loop_case *c)
+{
+    cr_assert(c->loop, "%s %s of %s is missing", c->set, c->name, ppto_dtype_name(c->from[0]));
+    for (size_t n = 0; n <= SHORT; n++)
+        if (!run_once(c, n, -1)) return;
+    if (!run_once(c, N, -1)) return;
+    for (int k = 0; k < (int)c->n_operands; k++)
+        if (!c->scalar[k] && (!run_once(c, 37, k) || !run_once(c, N, k))) return;
+}
+
+/* ---- scalar rows -------------------------------------------------------------------------------- */
+
+static void check_row(const pp_block_set *set, pp_op op, ppto_dtype dtype)
+{
+    const pp_scalar_row *row = pp_scalar_find(op);
+    for (unsigned shape = 0; shape < PP_SHAPES; shape++) {
+        loop_case c = {.set = set->name,
+                       .name = row->name,
+                       .from = {dtype, dtype, dtype},
+                       .n_operands = row->arity,
+                       .to = pp_scalar_result(op, dtype),
+                       .loop = set->scalar[op][dtype][shape]};
+        if (op == PP_SELECT) c.from[0] = PPTO_BOOL;
+        if (row->arity == 3) c.scalar[2] = shape == PP_VS, c.scalar[1] = shape == PP_SV;
+        if (row->arity == 2) c.scalar[1] = shape == PP_VS, c.scalar[0] = shape == PP_SV;
+        uint64_t x[3] = {0};
+        for (unsigned k = 0; k < row->arity; k++) fill_samples(&operand[k], c.from[k]);
+        for (size_t i = 0; i < N; i++) {
+            for (unsigned k = 0; k < row->arity; k++)
+                x[k] = element(data(&operand[k]), c.from[k], c.scalar[k] ? 0 : i);
+            expected[i] = pp_scalar_eval(op, dtype, c.to, x[0], x[1], x[2]);
+        }
+        check_loop(&c);
+    }
+}
+
+Test(blocks_scalar, every_row_dtype_and_shape)
+{
+    FOR_EACH_SET(set)
+    for (int op = 0; op < PP_CAST; op++)
+        for (int dtype = 0; dtype < PP_DTYPE_COUNT; dtype++) {
+            if (pp_scalar_accepts((pp_op)op, (ppto_dtype)dtype))
+                check_row(set, (pp_op)op, (ppto_dtype)dtype);
+            else
+                cr_expect_null(set->scalar[op][dtype][PP_VV], "%s of %s", pp_scalar_find((pp_op)op)->name,
+                               ppto_dtype_name((ppto_dtype)dtype));
+        }
+}
+
+static void check_pair(const pp_block_set *set, pp_op op, ppto_dtype from, ppto_dtype to, pp_block_fn loop)
+{
+    loop_case c = {.set = set->name,
+                   .name = pp_scalar_find(op)->name,
+                   .from = {from, from, from},
+                   .to = to,
+                   .n_operands = 1,
+                   .loop = loop,
+                   .exact_nan = op == PP_BITCAST};
+    fill_samples(&operand[0], from);
+    for (size_t i = 0; i < N; i++)
+        expected[i] = pp_scalar_eval(op, from, to, element(data(&operand[0]), from, i), 0, 0);
+    check_loop(&c);
+}
+
+Test(blocks_cast, every_pair)
+{
+    FOR_EACH_SET(set)
+    for (int from = 0; from < PP_DTYPE_COUNT; from++)
+        for (int to = 0; to < PP_DTYPE_COUNT; to++)
+            check_pair(set, PP_CAST, (ppto_dtype)from, (ppto_dtype)to, set->cast[from][to]);
+}
+
+Test(blocks_cast, bits_of_every_pair_of_one_width)
+{
+    FOR_EACH_SET(set)
+    for (int from = 1; from < PP_DTYPE_COUNT; from++)
+        for (int to = 1; to < PP_DTYPE_COUNT; to++) {
+            if (pp_dtype_width((ppto_dtype)from) == pp_dtype_width((ppto_dtype)to))
+                check_pair(set, PP_BITCAST, (ppto_dtype)from, (ppto_dtype)to, set->bitcast[from][to]);
+            else
+                cr_expect_null(set->bitcast[from][to]);
+        }
+}
+
+Test(blocks_cast, canonical_nan_else_the_same_bits)
+{
+    FOR_EACH_SET(set)
+    for (int dtype = 0; dtype < PP_DTYPE_COUNT; dtype++) {
+        const ppto_dtype d = (ppto_dtype)dtype;
+        loop_case c = {.set = set->name,
+                       .name = "canonical",
+                       .from = {d, d, d},
+                       .to = d,
+                       .n_operands = 1,
+                       .loop = set->canonical[d],
+                       .exact_nan = true};
+        fill_samples(&operand[0], d);
+        for (size_t i = 0; i < N; i++) {
+            uint64_t x = element(data(&operand[0]), d, i);
+            expected[i] = is_nan(d, x) ? pp_dtype_canonical_nan(d) : x;
+        }
+        check_loop(&c);
+    }
+}
+
+/* ---- moves -------------------------------------------------------------------------------------- */
+
+static void fill_random(void *out, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) ((char *)out)[i] = (char)random_bits();
+}
+
+Test(blocks_move, fill_and_strided_copies)
+{
+    static char memory[1 + 2 * N * 24], out[1 + N * 8 + SLACK], back[sizeof memory];
+    fill_random(memory, sizeof memory);
+    FOR_EACH_SET(set)
+    for (size_t size = 1; size <= 8; size *= 2)
+        for (int64_t stride = -24; stride <= 24; stride++)
+            for (size_t n = 0; n < 75; n++) {
+                char *base = memory + 1 + (stride < 0 ? N * 24 : 0), *to = back + (base - memory);
+                const bool apart = stride >= (int64_t)size || -stride >= (int64_t)size;
+                memset(out, 0x5a, sizeof out);
+                set->load_strided(n, out + 1, base, stride, size);
+                for (size_t i = 0; i < n; i++)
+                    cr_assert_arr_eq(out + 1 + i * size, base + (int64_t)i * stride, size,
+                                     "%s load: size %zu stride %d n %zu", set->name, size, (int)stride, n);
+                cr_assert_eq(out[1 + n * size], 0x5a);
+                if (!apart) continue;
+                set->store_strided(n, to, stride, out + 1, size);
+                for (size_t i = 0; i < n; i++)
+                    cr_assert_arr_eq(out + 1 + i * size, to + (int64_t)i * stride, size,
+                                     "%s store: size %zu stride %d n %zu", set->name, size, (int)stride, n);
+                set->fill(n, out + 1, base, size);
+                for (size_t i = 0; i < n; i++) cr_assert_arr_eq(out + 1 + i * size, base, size);
+            }
+}
+
+Test(blocks_move, strided_stores_leave_what_lies_between)
+{
+    static char memory[64 * 20], in[64 * 4];
+    fill_random(in, sizeof in);
+    FOR_EACH_SET(set)
+    {
+        memset(memory, 7, sizeof memory);
+        set->store_strided(64, memory, 20, in, 4);
+        for (size_t i = 0; i < sizeof memory; i++)
+            cr_assert_eq(memory[i], i % 20 < 4 ? in[i / 20 * 4 + i % 20] : 7);
+    }
+}
+
+Test(blocks_move, transposed_tiles)
+{
+    static char in[70 * 600 + 8], out[70 * 70 * 8 + 1];
+    static const size_t lengths[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 67};
+    enum { COUNT = sizeof lengths / sizeof *lengths };
+    fill_random(in, sizeof in);
+    FOR_EACH_SET(set)
+    for (size_t size = 1; size <= 8; size *= 2)
+        for (size_t a = 0; a < COUNT; a++)
+            for (size_t b = 0; b < COUNT; b++)
+                for (int sign = -1; sign <= 1; sign += 2) {
+                    const size_t rows = lengths[a], n = lengths[b];
+                    const int64_t stride = sign * 600;
+                    const char *base = sign < 0 ? in + (n - 1) * 600 + 1 : in + 1;
+                    set->load_transposed(rows, n, out + 1, base, stride, size);
+                    for (size_t r = 0; r < rows; r++)
+                        for (size_t c = 0; c < n; c++)
+                            cr_assert(memcmp(out + 1 + (r * n + c) * size,
+                                             base + (int64_t)(r * size) + (int64_t)c * stride, size) == 0,
+                                      "%s: %zu bytes, %zu rows, %zu columns, at %zu, %zu", set->name, size,
+                                      rows, n, r, c);
+                }
+}
+
+Test(blocks_move, tables_of_every_length)
+{
+    static uint64_t table[256], out[75];
+    static uint32_t idx[75];
+    fill_random(table, sizeof table);
+    fill_random(idx, sizeof idx);
+    FOR_EACH_SET(set)
+    for (uint32_t length = 1; length <= 256; length *= 2)
+        for (size_t size = 4; size <= 8; size *= 2)
+            for (size_t n = 0; n < 75; n++) {
+                memset(out, 0x33, sizeof out);
+                set->table(n, out, table, length, idx, size);
+                for (size_t i = 0; i < n; i++)
+                    cr_assert_arr_eq((char *)out + i * size, (char *)table + (idx[i] & (length - 1)) * size,
+                                     size, "%s: length %u size %zu n %zu", set->name, length, size, n);
+                if (n < 75) cr_assert_eq(((char *)out)[n * size], 0x33);
+            }
+}
+
+Test(blocks_move, stream_copies_any_bytes)
+{
+    static char in[700], out[700];
+    fill_random(in, sizeof in);
+    FOR_EACH_SET(set)
+    for (size_t start = 0; start < 66; start++)
+        for (size_t bytes = 0; bytes < 400; bytes += 1 + bytes / 7) {
+            memset(out, 1, sizeof out);
+            set->stream(out + start, in + 3, bytes);
+            set->fence();
+            cr_assert(memcmp(out + start, in + 3, bytes) == 0 && out[start + bytes] == 1);
+            for (size_t i = 0; i < start; i++) cr_assert_eq(out[i], 1);
+        }
+}
+
+Test(blocks_move, any_finds_one_byte)
+{
+    static uint8_t mask[300];
+    FOR_EACH_SET(set)
+    {
+        cr_expect_not(set->any(0, mask));
+        cr_expect_not(set->any(sizeof mask, mask));
+        for (size_t i = 0; i < sizeof mask; i++) {
+            mask[i] = 1;
+            cr_expect(set->any(sizeof mask, mask) && set->any(i + 1, mask) && !set->any(i, mask));
+            mask[i] = 0;
+        }
+    }
+}
+
+/* ---- contraction tiles -------------------------------------------------------------------------- */
+
+static void check_tile(const pp_block_set *set, ppto_dtype dtype)
+{
+    enum { LDC_MORE = 3, MOST = 16 * 140 };
+    static elements a, b;
+    static char c[MOST * 8], want[MOST * 8];
+    const pp_contract_tile *tile = &set->contract[dtype];
+    const size_t size = ppto_dtype_size(dtype), ldc = tile->nr + LDC_MORE;
+    cr_assert(tile->run && tile->mr * ldc <= MOST);
+    for (size_t kc = 0; kc <= 5; kc++) {
+        cr_assert(kc * tile->mr <= N && kc * tile->nr <= N);
+        fill_samples(&a, dtype);
+        fill_samples(&b, dtype);
+        fill_random(c, sizeof c);
+        memcpy(want, c, sizeof c);
+        for (size_t i = 0; i < tile->mr; i++)
+            for (size_t j = 0; j < tile->nr; j++) {
+                uint64_t acc = element(c, dtype, i * ldc + j);
+                for (size_t k = 0; k < kc; k++)
+                    acc = pp_scalar_eval(PP_FMA, dtype, dtype, element(data(&a), dtype, k * tile->mr + i),
+                                         element(data(&b), dtype, k * tile->nr + j), acc);
+                memcpy(want + (i * ldc + j) * size, &acc, size);
+            }
+        tile->run(kc, data(&a), data(&b), c, ldc);
+        for (size_t i = 0; i < tile->mr * ldc; i++) {
+            uint64_t got = element(c, dtype, i), right = element(want, dtype, i);
+            cr_assert(got == right || (is_nan(dtype, got) && is_nan(dtype, right)),
+                      "%s %s: kc %zu, element %zu", set->name, ppto_dtype_name(dtype), kc, i);
+        }
+    }
+}
+
+Test(blocks_contract, tiles_continue_one_chain)
+{
+    FOR_EACH_SET(set)
+    {
+        cr_expect_null(set->contract[PPTO_BOOL].run);
+        for (int dtype = 1; dtype < PP_DTYPE_COUNT; dtype++) check_tile(set, (ppto_dtype)dtype);
+    }
+}
+
+/* ---- the sets ----------------------------------------------------------------------------------- */
+
+Test(blocks_sets, found_by_name_or_the_best)
+{
+    cr_expect_not_null(pp_blocks_find(NULL));
+    cr_expect_not_null(pp_blocks_find("baseline"));
+    cr_expect_null(pp_blocks_find("mmx"));
+    FOR_EACH_SET(set)
+    {
+        cr_expect_str_eq(set->name, set_names[at_]);
+        if (at_ + 1 == sizeof set_names / sizeof *set_names) cr_expect_eq(set, pp_blocks_find(NULL));
+    }
+}
+
+Test(blocks_sets, generated_functions_are_sorted_and_found)
+{
+    FOR_EACH_SET(set)
+    {
+        for (size_t i = 0; i < set->n_functions; i++) {
+            cr_expect_eq(pp_blocks_function(set, set->functions[i].hash), set->functions[i].loop);
+            if (i > 0) cr_expect_lt(set->functions[i - 1].hash, set->functions[i].hash);
+        }
+        cr_expect_null(pp_blocks_function(set, 0));
+        for (size_t i = 0; i < set->n_folds; i++) {
+            const pp_fold_loops *loops = &set->folds[i];
+            pp_function lift = {.hash = loops->lift}, step = {.hash = loops->step},
+                        join = {.hash = loops->join};
+            pp_fold fold = {.lift = loops->lift ? &lift : NULL,
+                            .step = loops->step ? &step : NULL,
+                            .join = loops->join ? &join : NULL};
+            cr_expect_eq(pp_blocks_fold(set, &fold), loops);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Recording: types of results, messages, memoised calls, signatures and literals, deep and long texts, failed
+ * allocations. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "graph_text.h"
+
+TestSuite(record, .init = open_graph, .fini = close_graph);
+
+Test(record, results_have_types)
+{
+    input("x", PPTO_F32, "N, 512");
+    input("w", PPTO_F32, "512, K");
+    input("i", PPTO_I32, "7");
+    input("u", PPTO_U8, "7");
+    input("b", PPTO_BOOL, "N");
+    expect_result("softmax(x @ w)", "f32[N, K]");
+    expect_result("sum(x, axis=1)", "f32[N]");
+    expect_result("sum(x, axis=0, keepdims=true)", "f32[1, 512]");
+    expect_result("sum(i)", "i64[]");
+    expect_result("sum(b) + u", "i64[7]");
+    expect_result("i / 2", "f32[7]");
+    expect_result("i + u", "i32[7]");
+    expect_result("u * 2", "u8[7]");
+    expect_result("i * 0.5", "f32[7]");
+    expect_result("arange(3) * 0.5", "weak f64[3]");
+    expect_result("where(b, 1, 0)", "weak i64[N]");
+    expect_result("x > 0", "bool[N, 512]");
+    expect_result("argmax(x, axis=-1)", "i64[N]");
+    expect_result("moments(x, 1)", "i64[N] f32[N] f32[N]");
+    expect_result("split(i, [2, 3])", "i32[2] i32[1] i32[4]");
+    expect_result("sum(x) / N", "f32[]");
+    expect_result("x.T", "f32[512, N]");
+    expect_result("scan moments(x, 0)", "i64[N, 512] f32[N, 512] f32[N, 512]");
+}
+
+Test(record, subscripts_are_numpys)
+{
+    input("x", PPTO_F32, "N, 6");
+    input("i", PPTO_I64, "2, 3");
+    expect_result("x[1:] - x[:-1]", "f32[max(N - 1, 0), 6]");
+    expect_result("x[:, ::-2]", "f32[N, 3]");
+    expect_result("x[:, 10:]", "f32[N, 0]");
+    expect_result("x[:, -100:4]", "f32[N, 4]");
+    expect_result("x[..., -1]", "f32[N]");
+    expect_result("x[None, 0]", "f32[1, 6]");
+    expect_result("x[:, i]", "f32[N, 2, 3]");
+    expect_failure("x[:, 6]", PPTO_E_VALUE, "subscript: 6 is out of range for axis 1 of size 6");
+    expect_failure("x[x > 0]", PPTO_E_DTYPE, "where");
+    expect_failure("x[0, 0, 0]", PPTO_E_VALUE, "3 subscripts for rank 2");
+}
+
+Test(record, messages_name_the_rule)
+{
+    input("x", PPTO_F32, "N, 512");
+    input("i", PPTO_I32, "3");
+    input("u", PPTO_U64, "3");
+    input("c", PPTO_U8, "3");
+    input("b", PPTO_BOOL, "3");
+    expect_failure("sum(x, 1) * x", PPTO_E_SHAPE,
+                   "multiply: cannot broadcast f32[N] with f32[N, 512] (axis -1: N against 512)");
+    expect_failure("c + 300", PPTO_E_VALUE, "add: the number 300 does not fit u8");
+    expect_failure("c * -1", PPTO_E_VALUE, "-1 does not fit u8");
+    expect_failure("i + u", PPTO_E_DTYPE, "no common dtype");
+    expect_failure("-b", PPTO_E_DTYPE, "negative: x: expected numbers, got bool[3]");
+    expect_failure("exp(i)", PPTO_E_DTYPE, "astype");
+    expect_failure("sinn(x)", PPTO_E_NAME, "did you mean `sin`?");
+    expect_failure("sum(x, axes=1)", PPTO_E_NAME, "did you mean `axis`?");
+    expect_failure("sum(x, 2)", PPTO_E_VALUE, "axis 2 is out of range for rank 2");
+    expect_failure("x @ x", PPTO_E_SHAPE, "cannot multiply f32[N, 512] and f32[N, 512]");
+    expect_failure("layer_norm(x, i * 1.0, i * 1.0)", PPTO_E_SHAPE, "expected shape [n = 512], got f32[3]");
+    expect_failure("max(x[:0], 0)", PPTO_E_SHAPE, "size 0");
+    expect_failure("x if x > 0 else 1", PPTO_E_VALUE, "where");
+    expect_failure("y + x", PPTO_E_NAME, "`y` is no input");
+    expect_failure("sum = x", PPTO_E_NAME, "`sum` is an operator");
+    expect_failure("a = x; a = x; a", PPTO_E_NAME, "assigned twice");
+    expect_failure("1 // 0", PPTO_E_VALUE, "division by zero");
+    expect_failure("unstack(x)", PPTO_E_UNSUPPORTED, "not N");
+    expect_failure("x + sinn(x)", PPTO_E_NAME, "x + sinn(x)\n    ^");
+}
+
+static pp_ref call(const char *name, const pp_arg *args, size_t n, int32_t line)
+{
+    pp_ref out[8] = {{PP_NONE, 0}}, *results = out;
+    size_t n_results;
+    const pp_definition *d = pp_library_find(library, name);
+    ppto_site site = {"chain.c", "main", line};
+    cr_assert(d != NULL);
+    if (pp_graph_call(graph, d, name, args, n, site, &results, &n_results) != PPTO_OK)
+        return (pp_ref){PP_NONE, 0};
+    return results[0];
+}
+
+#define TENSOR(x)                                                                                            \
+    {                                                                                                        \
+        .kind = PP_ARG_TENSOR, .tensor = (x)                                                                 \
+    }
+
+Test(record, calls_from_c_say_where)
+{
+    pp_ref x, y;
+    const int64_t order[] = {1, 0};
+    cr_assert_eq(pp_graph_input(graph, "x", PPTO_F32, false, "N, 512", (ppto_site){"chain.c", "main", 9}, &x),
+                 PPTO_OK);
+    cr_assert_eq(
+        pp_graph_input(graph, "y", PPTO_F32, false, "512, N", (ppto_site){"chain.c", "main", 10}, &y),
+        PPTO_OK);
+    pp_ref s = call("sum", (pp_arg[]){TENSOR(x), {.kind = PP_ARG_INT, .i = 1}}, 2, 12);
+    pp_ref left = call("sin", (pp_arg[]){TENSOR(s)}, 1, 12);
+    pp_ref t = call("transpose", (pp_arg[]){TENSOR(y), {.kind = PP_ARG_INTS, .ints = order, .n = 2}}, 2, 12);
+    pp_ref right = call("exp", (pp_arg[]){TENSOR(t)}, 1, 12);
+    pp_ref bad = call("mul", (pp_arg[]){TENSOR(left), TENSOR(right)}, 2, 12);
+    cr_expect_eq(bad.node, PP_NONE);
+    cr_expect_eq(pp_graph_error(graph)->code, PPTO_E_SHAPE);
+    cr_expect_eq(pp_graph_error(graph)->site.line, 12);
+    cr_expect_str_eq(
+        pp_graph_error(graph)->text,
+        "mul: cannot broadcast f32[N] with f32[N, 512] (axis -1: N against 512)\n"
+        "  recorded at chain.c:12; left: sin at chain.c:12; right: exp at chain.c:12, from y: f32[512, N] "
+        "at chain.c:10");
+    call("exp", (pp_arg[]){TENSOR(bad)}, 1, 13);
+    cr_expect_eq(pp_graph_error(graph)->site.line, 12, "the first error stays");
+}
+
+Test(record, equal_calls_share_an_expansion)
+{
+    pp_ref x = input("x", PPTO_F32, "N");
+    pp_ref a = call("exp", (pp_arg[]){TENSOR(x)}, 1, 1);
+    uint64_t before = pp_heap_count().allocations;
+    for (int i = 0; i < 3; i++) a = call("exp", (pp_arg[]){TENSOR(a)}, 1, 1);
+    cr_expect_leq(pp_heap_count().allocations - before, 3, "a call seen before allocates for its node only");
+}
+
+Test(record, literal_values_are_no_part_of_the_signature)
+{
+    pp_ref out[8];
+    size_t n, count;
+    uint64_t values[4], hash;
+    pp_text one = {0}, two = {0}, three = {0};
+    double f;
+    input("x", PPTO_F32, "N");
+    cr_assert_eq(record_text("x * 2.5 + 3", out, &n), PPTO_OK);
+    hash = pp_graph_hash(graph, out, 1);
+    cr_assert_eq(pp_graph_signature(graph, out, 1, &one), PPTO_OK);
+    cr_assert_eq(pp_graph_literals(graph, out, 1, values, 4, &count), PPTO_OK);
+    memcpy(&f, &values[0], sizeof f);
+    cr_expect(count == 2 && f == 2.5 && values[1] == 3);
+    cr_assert_eq(record_text("x * 0.125 + 7", out, &n), PPTO_OK);
+    cr_assert_eq(pp_graph_signature(graph, out, 1, &two), PPTO_OK);
+    cr_expect_str_eq(one.at, two.at);
+    cr_expect_eq(hash, pp_graph_hash(graph, out, 1));
+    cr_assert_eq(record_text("x * 1 + 7", out, &n), PPTO_OK);
+    cr_assert_eq(pp_graph_signature(graph, out, 1, &three), PPTO_OK);
+    cr_expect_str_neq(one.at, three.at, "the kind of a literal is part of it");
+    cr_expect_neq(hash, pp_graph_hash(graph, out, 1));
+    pp_text_free(&one);
+    pp_text_free(&two);
+    pp_text_free(&three);
+}
+
+Test(record, a_literal_exponent_decides)
+{
+    pp_ref out[8];
+    size_t n, count, ops;
+    uint64_t values[4];
+    pp_flat flat;
+    input("x", PPTO_F32, "N");
+    cr_assert_eq(record_text("x ** 2", out, &n), PPTO_OK);
+    cr_assert_eq(pp_graph_literals(graph, out, 1, values, 4, &count), PPTO_OK);
+    cr_expect_eq(count, 0, "its value is part of the call");
+    cr_assert_eq(pp_graph_expand(graph, out, 1, &flat, &ops, NULL), PPTO_OK);
+    cr_expect_eq(flat.prims.n, 2);
+    cr_expect_eq(flat.prims.at[1].op, PP_MUL);
+    pp_flat_free(&flat);
+}
+
+Test(record, weak_outputs_become_tensors)
+{
+    pp_ref out[8];
+    size_t n, ops;
+    pp_flat flat;
+    cr_assert_eq(record_text("arange(3) * 0.5, arange(2)", out, &n), PPTO_OK, "%s",
+                 pp_graph_error(graph)->text);
+    cr_assert_eq(pp_graph_expand(graph, out, n, &flat, &ops, NULL), PPTO_OK);
+    const pp_type *a = pp_flat_type(&flat, flat.outputs.at[0]), *b = pp_flat_type(&flat, flat.outputs.at[1]);
+    cr_expect(a->dtype == PPTO_F32 && !a->weak && b->dtype == PPTO_I64 && !b->weak);
+    pp_flat_free(&flat);
+}
+
+Test(record, programs_have_inputs_and_outputs)
+{
+    pp_unit *unit;
+    pp_error err = {.code = PPTO_OK};
+    const char **names;
+    pp_ref *results;
+    size_t n;
+    const char *text = "input x: f32[N, 512]\ninput w: f32[512, K]\nh = relu(x @ w)\n"
+                       "output y = softmax(h), top = argmax(h, axis=-1)\n";
+    cr_assert_eq(pp_parse(text, strlen(text), "p.ppto", PP_PARSE_PROGRAM, &unit, &err), PPTO_OK, "%s",
+                 err.text);
+    cr_assert_eq(pp_graph_text(graph, unit, NULL, 0, NULL, NULL, (ppto_site){0}, &names, &results, &n),
+                 PPTO_OK, "%s", pp_graph_error(graph)->text);
+    cr_assert_eq(n, 2);
+    cr_expect_str_eq(names[0], "y");
+    cr_expect_str_eq(names[1], "top");
+    pp_unit_destroy(unit);
+    expect_failure("input x: f32[N]\nx", PPTO_E_SHAPE, "it is bound as f32[N, 512]");
+}
+
+/* ---- long and deep ----------------------------------------------------------------------------------- */
+
+static void *long_and_deep(void *unused)
+{
+    enum { TERMS = 100000, DEPTH = 900 };
+    pp_ref out[8];
+    size_t n, ops;
+    pp_flat flat;
+    char *text = malloc(TERMS * 2 + 16), *p = text;
+    *p++ = 'x';
+    for (int i = 0; i < TERMS; i++) *p++ = '+', *p++ = 'x';
+    *p = '\0';
+    cr_assert_eq(record_text(text, out, &n), PPTO_OK, "%s", pp_graph_error(graph)->text);
+    cr_assert_eq(pp_graph_expand(graph, out, 1, &flat, &ops, NULL), PPTO_OK);
+    cr_expect_eq(ops, TERMS);
+    cr_expect_eq(flat.prims.n, TERMS + 1);
+    pp_flat_free(&flat);
+    p = text;
+    for (int i = 0; i < DEPTH; i++) p = strcpy(p, "abs(") + 4;
+    *p++ = 'x';
+    for (int i = 0; i < DEPTH; i++) *p++ = ')';
+    *p = '\0';
+    cr_expect_eq(record_text(text, out, &n), PPTO_OK, "%s", pp_graph_error(graph)->text);
+    free(text);
+    return unused;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SMALL_STACK = 8 << 20 }; /* their frames are larger */
+#elif defined(__OPTIMIZE__)
+enum { SMALL_STACK = 256 << 10 };
+#else
+enum { SMALL_STACK = 1 << 20 };
+#endif
+
+Test(record, long_and_deep_texts_need_little_stack)
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    input("x", PPTO_F32, "N");
+    pthread_attr_init(&attributes);
+    cr_assert_eq(pthread_attr_setstacksize(&attributes, SMALL_STACK), 0);
+    cr_assert_eq(pthread_create(&thread, &attributes, long_and_deep, NULL), 0);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    pthread_attr_destroy(&attributes);
+}
+
+/* ---- failed allocations ------------------------------------------------------------------------------ */
+
+static ppto_status record_all(const char *text)
+{
+    pp_unit *unit;
+    pp_error err = {.code = PPTO_OK};
+    const char **names;
+    pp_graph *own;
+    pp_ref x, *results;
+    size_t n, ops;
+    pp_flat flat;
+    PP_TRY(pp_graph_create(library, &own));
+    ppto_status status = pp_parse(text, strlen(text), "<text>", PP_PARSE_PROGRAM, &unit, &err);
+    if (status == PPTO_OK) {
+        status = pp_graph_input(own, "x", PPTO_F32, false, "N, 4", (ppto_site){0}, &x);
+        if (status == PPTO_OK)
+            status = pp_graph_text(own, unit, NULL, 0, NULL, NULL, (ppto_site){0}, &names, &results, &n);
+        if (status == PPTO_OK) status = pp_graph_expand(own, results, n, &flat, &ops, &err);
+        if (status == PPTO_OK) pp_flat_free(&flat);
+        pp_unit_destroy(unit);
+    }
+    pp_graph_destroy(own);
+    return status;
+}
+
+Test(record, failed_allocations_are_errors)
+{
+    const char *text = "softmax(gelu(x[1:] * 0.5), axis=0) @ transpose(x) + sum(x ** 2.5)";
+    ppto_status status = PPTO_E_NOMEM;
+    uint64_t n = 0;
+    while (status != PPTO_OK && n < 100000) {
+        pp_heap_fail_at(++n, false);
+        status = record_all(text);
+        pp_heap_fail_at(0, false);
+        cr_assert(status == PPTO_OK || status == PPTO_E_NOMEM, "allocation %llu: %s", (unsigned long long)n,
+                  ppto_status_name(status));
+    }
+    cr_expect_eq(status, PPTO_OK);
+    cr_expect_gt(n, 50);
+}
