@@ -14,7 +14,6 @@ bool pp_unit_before(const pp_units *units, uint32_t a, uint32_t b)
 {
     const pp_unit *first = &units->at[a];
     uint32_t step = units->at[b].defined;
-    if (pp_fault(PP_FAULT_EARLY_REUSE) && first->last == step) return true;
     if (first->last >= step) return false;
     if (units->order->serial) return true;
     for (uint32_t i = 0; i < first->n_ends; i++)
@@ -91,6 +90,10 @@ static void make_units(const pp_layout_problem *problem, chains *chain, pp_units
         unit->bytes = rounded(problem->buffers[i].bytes);
         unit->defined = problem->buffers[i].defined;
         add_ends(&problem->buffers[tail], units->order, unit, units->ends, &n_ends);
+        if (pp_fault(PP_FAULT_EARLY_REUSE) && unit->last > unit->defined) {
+            units->ends[unit->first_end] = --unit->last;
+            unit->n_ends = 1;
+        }
     }
 }
 
