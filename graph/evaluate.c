@@ -18,17 +18,34 @@ ppto_status pp_eval_nomem(pp_eval *ev)
     return pp_fail(ev->err, PPTO_E_NOMEM, "out of memory");
 }
 
+/* " (file:line:column)" of what is evaluated in a definition of the user's own, "" elsewhere. */
+static void own_place(const pp_eval *ev, char *out, size_t room)
+{
+    const pp_definition *d = ev->definition;
+    out[0] = '\0';
+    if (d == NULL || d->builtin || d->owner == NULL || d->owner->file == NULL) return;
+    const pp_unit *unit = d->owner;
+    size_t line = 1, column = 1;
+    for (size_t i = 0; i < ev->at && i < unit->length; i++) {
+        bool ends = unit->source[i] == '\n';
+        line += ends;
+        if (((unsigned char)unit->source[i] & 0xc0) != 0x80) column = ends ? 1 : column + 1;
+    }
+    if (snprintf(out, room, " (%.200s:%zu:%zu)", unit->file, line, column) < 0) out[0] = '\0';
+}
+
 /* "OP: what", unless the text names an operator itself. */
 ppto_status pp_eval_fail(pp_eval *ev, ppto_status code, const char *format, ...)
 {
-    char what[1200];
+    char what[1200], place[256];
     va_list args;
     if (ev->err == NULL) return code;
     va_start(args, format);
     if (vsnprintf(what, sizeof what, format, args) < 0) what[0] = '\0';
     va_end(args);
     if (ev->called_as == NULL) return pp_fail(ev->err, code, "%s", what);
-    return pp_fail(ev->err, code, "%s: %s", ev->called_as, what);
+    own_place(ev, place, sizeof place);
+    return pp_fail(ev->err, code, "%s: %s%s", ev->called_as, what, place);
 }
 
 void pp_eval_free(pp_eval *ev)

@@ -88,10 +88,16 @@ static const char *cast_hint(const pp_param *p, const pp_type *type)
     return p->spec == PP_SPEC_BOOL ? ": use x != 0" : type->dtype == PPTO_BOOL ? ": use astype" : "";
 }
 
+static const char *operand_hint(const pp_value *value)
+{
+    if (value->kind == PP_V_STR) return ", which is no parameter and no variable here";
+    return value->kind == PP_V_LIST ? ": use stack to make a tensor of a list" : "";
+}
+
 static ppto_status check_tensor(pp_eval *ev, const pp_param *p, pp_value *value)
 {
     const pp_type *type = pp_eval_type(ev, value);
-    if (type == NULL) return unexpected(ev, PPTO_E_VALUE, p, value, "");
+    if (type == NULL) return unexpected(ev, PPTO_E_VALUE, p, value, operand_hint(value));
     if (!accepts_dtype(p, type)) return unexpected(ev, PPTO_E_DTYPE, p, value, cast_hint(p, type));
     int64_t known;
     if (p->spec == PP_SPEC_FLOAT && value->kind == PP_V_INT &&

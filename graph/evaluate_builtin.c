@@ -306,7 +306,9 @@ static ppto_status do_int(pp_eval *ev, const pp_value *x, size_t n, pp_value *ou
         *out = pp_eval_number(ev, x->u.truth == PP_TRUE);
         return PPTO_OK;
     }
-    if (x->kind != PP_V_FLOAT || !(fabs(x->u.f) < 0x1p63))
+    if (x->kind == PP_V_FLOAT && !(fabs(x->u.f) < 0x1p63))
+        return pp_eval_fail(ev, PPTO_E_VALUE, "the number is not finite or beyond 64 bits");
+    if (x->kind != PP_V_FLOAT)
         return pp_eval_fail(ev, PPTO_E_VALUE, "int() needs a number that is known when recorded");
     *out = pp_eval_number(ev, (int64_t)x->u.f);
     return PPTO_OK;

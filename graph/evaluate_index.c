@@ -49,7 +49,8 @@ static ppto_status entry_of(pp_eval *ev, const pp_expr *e, pp_value *out, pp_val
         return PPTO_OK;
     }
     if (!pp_value_is_tensor(&value))
-        return pp_eval_fail(ev, PPTO_E_VALUE, "a subscript is an integer, a slice or a tensor");
+        return pp_eval_fail(ev, PPTO_E_VALUE, "a subscript is an integer, a slice or a tensor%s",
+                            value.kind == PP_V_LIST ? ": use stack to make a tensor of a list" : "");
     if (pp_eval_type(ev, &value)->dtype == PPTO_BOOL)
         return pp_eval_fail(ev, PPTO_E_DTYPE, "a mask cannot be a subscript, expected `where(mask, x, 0)`");
     if (tensor->kind != PP_V_NONE)

@@ -4,11 +4,11 @@
  * another than an integer exponent is left to the operator pow (PPTO_E_UNSUPPORTED without a message).
  *
  * What sizes leave open: == is false (a named size agrees with itself only), an order is unknown. */
-#include <math.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "graph/evaluate.h"
+#include "ops/scalar_inline.h"
 
 static bool known(const pp_eval *ev, const pp_value *v, int64_t *out)
 {
@@ -95,7 +95,7 @@ static ppto_status symbolic_ints(pp_eval *ev, pp_infix op, pp_size a, pp_size b,
 
 static double float_mod(double a, double b)
 {
-    double m = fmod(a, b);
+    double m = pp_op_fmod_f64(a, b);
     if (m != 0 && (b < 0) != (m < 0)) m += b;
     return m;
 }
@@ -111,7 +111,7 @@ static ppto_status floats(pp_eval *ev, pp_infix op, double a, double b, const pp
     case PP_I_DIV: *out = pp_value_float(a / b); return PPTO_OK;
     case PP_I_MOD: *out = pp_value_float(float_mod(a, b)); return PPTO_OK;
     case PP_I_FLOORDIV:
-        *out = pp_value_float(b == 0 ? a / b : rint((a - float_mod(a, b)) / b));
+        *out = pp_value_float(b == 0 ? a / b : pp_op_rint_f64((a - float_mod(a, b)) / b));
         return PPTO_OK;
     case PP_I_POW:
         if (!known(ev, exponent, &n)) return PPTO_E_UNSUPPORTED;

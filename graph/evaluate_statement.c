@@ -103,9 +103,9 @@ static ppto_status require(pp_eval *ev, const pp_stmt *stmt)
     ppto_status code = asks_dtype(stmt->value) ? PPTO_E_DTYPE : tensors ? PPTO_E_SHAPE : PPTO_E_VALUE;
     const char *what = text.at != NULL ? text.at : stmt->message;
     const char *own = ev->definition != NULL ? ev->definition->name : NULL;
-    ppto_status status = begins_with(what, own) || begins_with(what, ev->called_as)
-                             ? pp_fail(ev->err, code, "%s", what)
-                             : pp_eval_fail(ev, code, "%s", what);
+    bool named = ev->called_as == NULL || begins_with(what, own) || begins_with(what, ev->called_as);
+    ppto_status status =
+        named ? pp_fail(ev->err, code, "%s", what) : pp_fail(ev->err, code, "%s: %s", ev->called_as, what);
     pp_text_free(&text);
     return status;
 }

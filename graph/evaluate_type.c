@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/scalar_inline.h"
+
 static const pp_type weak_int = {.dtype = PPTO_I64, .weak = true},
                      weak_float = {.dtype = PPTO_F64, .weak = true}, plain_bool = {.dtype = PPTO_BOOL};
 
@@ -56,7 +58,7 @@ ppto_status pp_eval_size(pp_eval *ev, const pp_value *value, const char *what, p
     *out = value->u.size;
     if (value->kind == PP_V_INT) return PPTO_OK;
     f = value->kind == PP_V_FLOAT ? value->u.f : 0.5;
-    if (f == rint(f) && fabs(f) < 0x1p62) {
+    if (f == pp_op_rint_f64(f) && fabs(f) < 0x1p62) {
         *out = pp_size_const(ev->sizes, (int64_t)f);
         return PPTO_OK;
     }

@@ -17,7 +17,8 @@ typedef enum pp_prim_kind {
     PP_P_SIZE,    /* rank 0 weak i64: the value of `size`, known when sizes are bound */
     PP_P_IOTA,    /* i64 [n]: 0 .. n-1 */
     PP_P_MAP,     /* op (a scalar row) or function on operands of the result's shape; op CAST, BITCAST: to the
-                     type's     dtype; weak_cast: a weak number adopts a dtype (a rank-0 value must fit, else E_VALUE)
+                     type's     dtype; weak_cast: a weak number adopts a dtype (a rank-0 value must fit, else
+                     E_VALUE)
                    */
     PP_P_COLD,    /* operands mask, hot, args…; function: the cold one (inside scalar functions only) */
     PP_P_TABLE,   /* operand: index; table (inside scalar functions only) */

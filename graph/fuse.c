@@ -19,7 +19,13 @@ typedef struct demand {
     uint8_t side; /* 0; 1, 2: left or right factor of the group's contraction */
     uint8_t why;  /* pp_reason of a NULL map */
     struct demand *next;
+    struct demand *alike; /* while a list is looked at: another kind of demand of the same group */
 } demand;
+
+typedef struct group_kinds { /* kinds of demands of a group met since `epoch` began */
+    demand *first;
+    uint32_t epoch;
+} group_kinds;
 
 typedef struct fuser {
     const pp_flat *flat;
@@ -30,6 +36,8 @@ typedef struct fuser {
     uint32_t *stamp;  /* per group: visited in the cycle search */
     size_t stamp_cap;
     uint32_t epoch;
+    PP_VEC(group_kinds) kinds; /* per group */
+    uint32_t kinds_epoch;
     bool optimise;
 } fuser;
 
@@ -125,17 +133,18 @@ static ppto_status push_demand(fuser *f, uint32_t prim, uint32_t group, pp_imap 
     if (f->flag[prim] & F_NUMBER) return PPTO_OK;
     demand *d = pp_arena_alloc(&f->out->arena, sizeof *d);
     if (!d) return PPTO_E_NOMEM;
-    *d = (demand){group, consumer, map, side, (uint8_t)why, f->demands[prim]};
+    *d = (demand){group, consumer, map, side, (uint8_t)why, f->demands[prim], NULL};
     f->demands[prim] = d;
     if (is_source(pp_flat_prim(f->flat, prim))) f->out->groups.at[group].leaves++;
     return PPTO_OK;
 }
 
-/* Children of axes that were split take the role of their parent. */
-static void inherit_roles(pp_group *g)
+/* Axes from number `first` on are children of a split just made: they take the role of their parent. */
+static void inherit_roles(pp_group *g, uint32_t first)
 {
     for (uint32_t a = 0; a < g->axes.n; a++)
-        for (uint32_t c = 0; c < g->axes.n_children[a]; c++) g->role[g->axes.first_child[a] + c] = g->role[a];
+        for (uint32_t c = 0; c < g->axes.n_children[a]; c++)
+            if (g->axes.first_child[a] >= first) g->role[g->axes.first_child[a] + c] = g->role[a];
 }
 
 /* Demands the operands of `id`, computed in `group` at `map`. */
@@ -152,8 +161,9 @@ static ppto_status pass_on(fuser *f, uint32_t id, uint32_t group, pp_imap *map, 
         if (f->flag[operand] & F_NUMBER) continue;
         pp_index ix = index_of(f, g);
         pp_imap *through = NULL;
+        uint32_t n_axes = g->axes.n;
         pp_through how = pp_index_through(&ix, f->flat, id, map, k, &through);
-        inherit_roles(g);
+        inherit_roles(g, n_axes);
         if (how == PP_THROUGH_NOMEM) return PPTO_E_NOMEM;
         if (how == PP_THROUGH_RESHAPE) through = NULL;
         PP_TRY(push_demand(f, operand, group, through, side, id, PP_R_RESHAPE));
@@ -172,7 +182,21 @@ static ppto_status new_group(fuser *f, uint32_t *group)
     memset(&g, 0, sizeof g);
     g.frame = PP_FRAME_MAP;
     *group = (uint32_t)f->out->groups.n;
+    PP_TRY(pp_vec_push(&f->kinds, (group_kinds){0}));
     return pp_vec_push(&f->out->groups, g);
+}
+
+/* Is this the first demand of its kind (group, side, map) since f->kinds_epoch was raised? Notes it. */
+static bool first_of_kind(fuser *f, demand *d, bool *first_of_group)
+{
+    group_kinds *kinds = &f->kinds.at[d->group];
+    if (kinds->epoch != f->kinds_epoch) *kinds = (group_kinds){NULL, f->kinds_epoch};
+    *first_of_group = kinds->first == NULL;
+    for (const demand *e = kinds->first; e; e = e->alike)
+        if (e->side == d->side && pp_index_equal(e->map, d->map)) return false;
+    d->alike = kinds->first;
+    kinds->first = d;
+    return true;
 }
 
 static bool add_axis(pp_group *g, pp_size size, pp_axis_role role, uint8_t *axis)
@@ -469,20 +493,18 @@ static bool repeats(fuser *f, const demand *d)
 }
 
 /* Whether all demands on a value can be met by computing it where it is needed; else why not. */
-static pp_reason why_not_inline(fuser *f, uint32_t id, const demand *list)
+static pp_reason why_not_inline(fuser *f, uint32_t id, demand *list)
 {
     const pp_prim *p = pp_flat_prim(f->flat, id);
     uint32_t group = list->group, maps = 0;
-    bool several = false;
+    bool several = false, first;
     if (!f->optimise) return PP_R_OFF;
-    for (const demand *d = list; d; d = d->next) {
+    f->kinds_epoch++;
+    for (demand *d = list; d; d = d->next) {
         if (!d->map) return (pp_reason)d->why;
         if (!has_room(&f->out->groups.at[d->group])) return PP_R_TOO_LARGE;
         several |= d->group != group;
-        bool seen = false;
-        for (const demand *e = list; e != d && !seen; e = e->next)
-            seen = e->group == d->group && e->side == d->side && pp_index_equal(e->map, d->map);
-        maps += !seen;
+        maps += first_of_kind(f, d, &first);
         if (maps > 64) return PP_R_RECOMPUTE;
         if (f->cost[id] >= DEAR && !is_view(p) && repeats(f, d)) return PP_R_RECOMPUTE;
     }
@@ -492,16 +514,13 @@ static pp_reason why_not_inline(fuser *f, uint32_t id, const demand *list)
     return PP_R_NONE;
 }
 
-static ppto_status inline_value(fuser *f, uint32_t id, const demand *list)
+static ppto_status inline_value(fuser *f, uint32_t id, demand *list)
 {
-    for (const demand *d = list; d; d = d->next) {
-        bool seen = false, member = false;
-        for (const demand *e = list; e != d && !seen; e = e->next) {
-            member |= e->group == d->group;
-            seen = e->group == d->group && e->side == d->side && pp_index_equal(e->map, d->map);
-        }
-        if (seen) continue;
-        if (!member) PP_TRY(add_member(f, d->group, id));
+    f->kinds_epoch++;
+    for (demand *d = list; d; d = d->next) {
+        bool first;
+        if (!first_of_kind(f, d, &first)) continue;
+        if (first) PP_TRY(add_member(f, d->group, id));
         PP_TRY(pass_on(f, id, d->group, d->map, d->side));
     }
     return PPTO_OK;
@@ -535,7 +554,6 @@ static void make_inner(pp_group *g, const uint8_t *axes, uint32_t n, bool rows)
         g->inner[i] = axes[i];
         g->role[axes[i]] = PP_AXIS_INNER;
     }
-    inherit_roles(g);
 }
 
 /* Splits the dims of a reduction's operand: dim i is outer (result dim number) or inner. */
@@ -702,7 +720,6 @@ static bool contract_axes(fuser *f, uint32_t id, pp_group *g, const uint8_t *res
     }
     g->n_inner = p->n_k;
     g->frame = PP_FRAME_CONTRACT;
-    inherit_roles(g);
     heavy->prim = id;
     pp_imap *maps[3] = {plain_map(f, g, result, (uint32_t)p->n_batch + free_a + free_b),
                         plain_map(f, g, left, a->rank), plain_map(f, g, right, b->rank)};
@@ -792,7 +809,7 @@ static ppto_status place_heavy(fuser *f, uint32_t id, const uint32_t *parts, uin
 static ppto_status visit(fuser *f, uint32_t id, const uint32_t *parts, uint32_t n_parts)
 {
     const pp_prim *p = pp_flat_prim(f->flat, id);
-    const demand *list = f->demands[id];
+    demand *list = f->demands[id];
     bool output = (f->flag[id] & F_OUTPUT) != 0;
     if (p->kind == PP_P_CONTRACT) return place_heavy(f, id, &id, 1);
     if (is_heavy(p)) return place_heavy(f, id, parts, n_parts);
@@ -859,6 +876,16 @@ static void sort_roots(pp_root *at, size_t n)
         }
 }
 
+static void sort_heavies(pp_heavy *at, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        for (size_t j = i; j > 0 && at[j - 1].prim > at[j].prim; j--) {
+            pp_heavy t = at[j];
+            at[j] = at[j - 1];
+            at[j - 1] = t;
+        }
+}
+
 /* Groups in an order in which everything a group needs comes before it; ties by the first prim. */
 static ppto_status order_groups(fuser *f)
 {
@@ -895,6 +922,7 @@ static ppto_status order_groups(fuser *f)
         sort_ids(sorted[i].needs.at, sorted[i].needs.n);
         sort_ids(sorted[i].members.at, sorted[i].members.n);
         sort_roots(sorted[i].roots.at, sorted[i].roots.n);
+        sort_heavies(sorted[i].heavies.at, sorted[i].heavies.n);
     }
     if (status == PPTO_OK || status == PPTO_E_INTERNAL) {
         memcpy(f->out->groups.at, sorted, n * sizeof *sorted);
@@ -937,6 +965,7 @@ ppto_status pp_fuse(const pp_flat *flat, bool optimise, pp_fused *out)
     pp_free(f.flag);
     pp_free(f.cost);
     pp_free(f.stamp);
+    pp_vec_free(&f.kinds);
     return status;
 }
 

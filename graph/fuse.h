@@ -53,8 +53,8 @@ typedef struct pp_group {
     uint32_t n_inner;
     uint8_t domain[PPTO_MAX_RANK]; /* axes of the dims it was made for, for siblings */
     uint32_t n_domain;
-    PP_VEC(pp_root) roots; /* ascending prim after fusion */
-    PP_VEC(pp_heavy) heavies;
+    PP_VEC(pp_root) roots;    /* ascending prim after fusion */
+    PP_VEC(pp_heavy) heavies; /* ascending prim after fusion */
     PP_VEC(uint32_t) members; /* compute prims inside, ascending after fusion */
     PP_VEC(uint32_t) needs;   /* groups whose stored values it reads */
     uint32_t leaves;          /* how many loads it may need */

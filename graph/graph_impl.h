@@ -72,6 +72,9 @@ ppto_status pp_graph_push(pp_graph *graph, const pp_node *node, const pp_ref *op
                           uint32_t *id);
 /* The status of a failure: kept as the graph's error unless it has one. */
 ppto_status pp_graph_keep_error(pp_graph *graph, const pp_error *err);
+/* The status of a failure, or E_NOMEM (also in err) when what failed only saw that sizes ran out of memory.
+ */
+ppto_status pp_graph_no_memory(pp_graph *graph, ppto_status status, pp_error *err);
 
 /* ---- record.c ---------------------------------------------------------------------------------------- */
 

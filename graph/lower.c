@@ -396,7 +396,9 @@ static ppto_status buffer_of(lowerer *l, uint32_t stage, uint32_t instr, uint32_
     return add_instr(l, (pp_instr){.op = PP_BUFFER, .dtype = dtype, .imm = at}, 1, true, id);
 }
 
-static ppto_status emit_part(lowerer *l, uint32_t prim, uint32_t heavy, uint32_t *id)
+/* A component of a fold, or of a scan: that is a value of the scan's own stage, and kept from there for later
+ * ones. */
+static ppto_status emit_part(lowerer *l, uint32_t prim, pp_imap *map, uint32_t heavy, uint32_t *id)
 {
     const pp_prim *p = pp_flat_prim(l->flat, prim);
     bool scan = pp_flat_prim(l->flat, l->group->heavies.at[heavy].prim)->kind == PP_P_SCAN;
@@ -404,8 +406,14 @@ static ppto_status emit_part(lowerer *l, uint32_t prim, uint32_t heavy, uint32_t
     if (!scan)
         return add_instr(l, (pp_instr){.op = PP_STATE, .dtype = dtype, .a = p->number, .imm = heavy}, 0,
                          false, id);
-    return add_instr(l, (pp_instr){.op = PP_SCANNED, .dtype = dtype, .a = p->number, .imm = heavy}, 50, true,
-                     id);
+    if (l->level[heavy] == l->current)
+        return add_instr(l, (pp_instr){.op = PP_SCANNED, .dtype = dtype, .a = p->number, .imm = heavy}, 50,
+                         true, id);
+    uint32_t here = l->current, instr;
+    l->current = l->level[heavy];
+    ppto_status status = emit(l, prim, map, &instr);
+    l->current = here;
+    return status == PPTO_OK ? buffer_of(l, l->level[heavy], instr, id) : status;
 }
 
 static bool find_known(builder *b, uint32_t prim, const pp_imap *map, uint32_t *id)
@@ -464,7 +472,7 @@ static ppto_status emit_new(lowerer *l, uint32_t prim, pp_imap *map, uint32_t *i
         return add_instr(l, (pp_instr){.op = PP_PRODUCT, .dtype = pp_flat_type(l->flat, prim)->dtype}, 1,
                          false, id);
     case PP_P_PART:
-        if (heavy != PP_NONE) return emit_part(l, prim, heavy, id);
+        if (heavy != PP_NONE) return emit_part(l, prim, map, heavy, id);
         break;
     default: break;
     }

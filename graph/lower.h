@@ -33,6 +33,8 @@ ppto_status pp_lower(const pp_flat *flat, const pp_fused *fused, uint32_t group,
 /* May output tensor `output` take over the memory of an input tensor (*input) that no later step reads? Every
  * element is read only where it is written, and before. */
 bool pp_lowered_in_place(const pp_lowered *lowered, uint32_t output, uint32_t *input);
+/* The same for one input. */
+bool pp_lowered_takes(const pp_lowered *lowered, uint32_t output, uint32_t input);
 void pp_lowered_free(pp_lowered *lowered);
 
 #endif

@@ -61,23 +61,24 @@ static bool can_take(const pp_program *p, uint32_t in, const pp_access *store, u
     return read;
 }
 
-bool pp_lowered_in_place(const pp_lowered *lowered, uint32_t output, uint32_t *input)
+bool pp_lowered_takes(const pp_lowered *lowered, uint32_t output, uint32_t input)
 {
     const pp_program *p = lowered->program;
-    if (p->frame == PP_FRAME_CONTRACT) return false;
+    const pp_tensor_slot *to = &p->tensors[output], *from = &p->tensors[input];
+    if (p->frame == PP_FRAME_CONTRACT || from->output || lowered->tensors.at[input].linear) return false;
+    if (from->rank != to->rank ||
+        ppto_dtype_size((ppto_dtype)from->dtype) != ppto_dtype_size((ppto_dtype)to->dtype))
+        return false;
     for (uint32_t s = 0; s < p->n_stages; s++)
-        for (uint32_t i = p->stages[s].first; i < p->stages[s].first + p->stages[s].count; i++) {
-            if (p->code[i].op != PP_STORE || p->accesses[p->code[i].imm].tensor != output) continue;
-            for (uint32_t t = 0; t < p->n_tensors; t++) {
-                if (p->tensors[t].output || p->tensors[t].rank != p->tensors[output].rank) continue;
-                if (lowered->tensors.at[t].linear ||
-                    ppto_dtype_size((ppto_dtype)p->tensors[t].dtype) !=
-                        ppto_dtype_size((ppto_dtype)p->tensors[output].dtype))
-                    continue;
-                if (!can_take(p, t, &p->accesses[p->code[i].imm], s, p->code[i].a)) continue;
-                *input = t;
-                return true;
-            }
-        }
+        for (uint32_t i = p->stages[s].first; i < p->stages[s].first + p->stages[s].count; i++)
+            if (p->code[i].op == PP_STORE && p->accesses[p->code[i].imm].tensor == output)
+                return can_take(p, input, &p->accesses[p->code[i].imm], s, p->code[i].a);
+    return false;
+}
+
+bool pp_lowered_in_place(const pp_lowered *lowered, uint32_t output, uint32_t *input)
+{
+    for (uint32_t t = 0; t < lowered->program->n_tensors; t++)
+        if (pp_lowered_takes(lowered, output, t)) return *input = t, true;
     return false;
 }

@@ -397,7 +397,7 @@ ppto_status pp_graph_record(pp_graph *graph, const pp_definition *definition, co
                      .sizes = pp_types_sizes(graph->types),
                      .arena = &arena,
                      .called_as = c.called_as};
-    ppto_status status = record(&c, given, n_given, node);
+    ppto_status status = pp_graph_no_memory(graph, record(&c, given, n_given, node), err);
     if (status != PPTO_OK)
         pp_fail(err, status, "%s: %s", c.called_as,
                 ppto_status_text(status)); /* keeps what was said before */

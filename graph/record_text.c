@@ -215,7 +215,7 @@ ppto_status pp_graph_text(pp_graph *graph, const pp_unit *unit, const pp_ref *do
                   .arena = &arena,
                   .program = &program};
     *n_results = 0;
-    ppto_status status = run(&ev);
+    ppto_status status = pp_graph_no_memory(graph, run(&ev), &err);
     if (status == PPTO_OK) status = hand_over(graph, &program, names, results, n_results);
     if (status != PPTO_OK) {
         place_error(unit, &ev, &err, status, &placed);

@@ -72,6 +72,13 @@ ppto_status pp_graph_keep_error(pp_graph *graph, const pp_error *err)
     return err->code;
 }
 
+ppto_status pp_graph_no_memory(pp_graph *graph, ppto_status status, pp_error *err)
+{
+    if (status == PPTO_OK || pp_sizes_status(pp_types_sizes(graph->types)) != PPTO_E_NOMEM) return status;
+    pp_error_clear(err);
+    return pp_fail(err, PPTO_E_NOMEM, "out of memory");
+}
+
 /* ---- words ----------------------------------------------------------------------------------------- */
 
 typedef struct word_key {
@@ -186,7 +193,9 @@ ppto_status pp_graph_input(pp_graph *graph, const char *name, ppto_dtype dtype, 
     pp_type type = {.dtype = (uint8_t)dtype, .weak = weak};
     pp_error err = {.code = PPTO_OK};
     *out = (pp_ref){PP_NONE, 0};
-    if (pp_type_parse_dims(graph->types, dims, &type, &err) != PPTO_OK) {
+    ppto_status status = pp_type_parse_dims(graph->types, dims, &type, &err);
+    if (status != PPTO_OK) {
+        pp_fail(&err, status, "input `%.60s`: %s", name, ppto_status_text(status));
         err.site = site;
         return pp_graph_keep_error(graph, &err);
     }

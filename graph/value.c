@@ -6,13 +6,15 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/scalar_inline.h"
+
 static void print_float(double f, pp_text *out)
 {
     if (isnan(f))
         pp_text_add(out, "nan");
     else if (isinf(f))
         pp_text_add(out, f < 0 ? "-inf" : "inf");
-    else if (f == rint(f) && fabs(f) < 1e15)
+    else if (f == pp_op_rint_f64(f) && fabs(f) < 1e15)
         pp_text_add(out, "%.1f", f);
     else
         pp_text_add(out, "%.17g", f);

@@ -80,6 +80,7 @@ static void *map_huge(size_t bytes)
 static void *system_take(size_t bytes)
 {
     if (bytes < MAP_FROM) return pp_alloc_aligned(ALIGNMENT, bytes);
+    if (pp_heap_refuses()) return NULL;
     if (bytes >= HUGE) return map_huge(bytes);
     void *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return block == MAP_FAILED ? NULL : block;

@@ -32,7 +32,6 @@ struct Gate {
 
 struct Crew {
     std::shared_ptr<Gate> gate;
-    std::unique_ptr<tbb::global_control> limit;
     tbb::task_arena arena;
     Crew *next = nullptr; /* of the abandoned */
 
@@ -41,9 +40,6 @@ struct Crew {
     {
         gate->executor = executor;
         gate->inside = 0;
-        if (threads > tbb::info::default_concurrency())
-            limit.reset(new tbb::global_control(tbb::global_control::max_allowed_parallelism,
-                                                static_cast<size_t>(threads)));
     }
 };
 
@@ -68,6 +64,11 @@ void look(Gate &gate) noexcept
 ppto_status crew_open(pp_executor *executor, pp_error *err) noexcept
 {
     try {
+        /* More than oneTBB allows would only make it print a warning: the effective width is reported
+         * instead. */
+        const std::size_t most =
+            tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
+        if (executor->workers > most) executor->workers = static_cast<uint32_t>(most);
         executor->own = new Crew(executor, static_cast<int>(executor->workers));
         return PPTO_OK;
     } catch (const std::bad_alloc &) {

@@ -6,7 +6,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(PP_BASELINE_ONLY)
+#define PP_MORE_SETS
 #include <cpuid.h>
 #endif
 
@@ -24,7 +25,7 @@ static bool always(void)
 extern pp_block_set pp_blocks_baseline;
 void pp_blocks_complete_baseline(void);
 
-#if defined(__x86_64__)
+#ifdef PP_MORE_SETS
 extern pp_block_set pp_blocks_avx2, pp_blocks_avx512;
 void pp_blocks_complete_avx2(void);
 void pp_blocks_complete_avx512(void);
@@ -46,7 +47,7 @@ static bool has_avx512(void)
 
 /* Best first. */
 static const set_entry sets[] = {
-#if defined(__x86_64__)
+#ifdef PP_MORE_SETS
     {&pp_blocks_avx512, pp_blocks_complete_avx512, has_avx512},
     {&pp_blocks_avx2, pp_blocks_complete_avx2, has_avx2},
 #endif
@@ -88,7 +89,7 @@ static uint64_t hash_of(const pp_function *function)
 
 const pp_fold_loops *pp_blocks_fold(const pp_block_set *set, const pp_fold *fold)
 {
-    const uint64_t lift = hash_of(fold->lift), step = hash_of(fold->step), join = hash_of(fold->join);
+    const uint64_t lift = pp_fold_lift_key(fold), step = hash_of(fold->step), join = hash_of(fold->join);
     for (size_t i = 0; i < set->n_folds; i++) {
         const pp_fold_loops *loops = &set->folds[i];
         if (loops->lift == lift && loops->step == step && loops->join == join) return loops;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The loops of the block interpreter: one set per instruction set, compiled from the same sources
- * (blocks_*.c, and the generated functions.c) with different flags, picked at run time. Every loop runs n
+ * (blocks_*.c, and the generated functions_N.c) with different flags, picked at run time. Every loop runs n
  * elements in L1; all are exact, so all sets give the same bits. Buffers may be unaligned; out may equal an
  * input exactly (same start, whatever the sizes of the elements) but not overlap otherwise; a scalar operand
  * may lie anywhere. bool is one byte, 0 or 1. */
@@ -26,7 +26,7 @@ typedef void (*pp_function_loop)(size_t n, void *const *out, const void *const *
  * rows are stepped; row r has position k0 + r. join:  n pairs: a[s] = join(a[s], b[s]) elementwise. scan: one
  * block of up to PP_LANE_BLOCK elements by the scan law: out[s][i] = P (carry not joined). */
 typedef struct pp_fold_loops {
-    uint64_t lift, step, join; /* function hashes; 0 where absent */
+    uint64_t lift, step, join; /* pp_fold_lift_key; function hashes, 0 where absent */
     void (*lanes)(size_t n, void *const *state, const void *const *in, int64_t k0);
     void (*rows)(size_t rows, size_t n, void *const *state, const void *const *in, const size_t *in_stride,
                  bool first, int64_t k0);
@@ -45,6 +45,9 @@ typedef struct pp_function_entry {
 typedef struct pp_contract_tile {
     unsigned mr, nr;
     void (*run)(size_t kc, const void *a, const void *b, void *c, size_t ldc);
+    /* One row of C, n elements, the same chains: C[j] += a of k * B[k][j] for k in order. Steps in bytes from
+     * one k to the next. NULL for integers. */
+    void (*thin)(size_t kc, size_t n, const void *a, size_t a_step, const void *b, int64_t b_step, void *c);
 } pp_contract_tile;
 
 typedef struct pp_block_set {
@@ -77,6 +80,14 @@ typedef struct pp_block_set {
     const pp_fold_loops *folds; /* generated, any order */
     size_t n_folds;
 } pp_block_set;
+
+/* What stands for lift in the key of a fold's loops: with a position, lift has one input less for the same
+ * parameters. */
+static inline uint64_t pp_fold_lift_key(const pp_fold *fold)
+{
+    if (fold->lift == NULL) return 0;
+    return fold->position ? ~fold->lift->hash : fold->lift->hash;
+}
 
 /* The set by name (NULL: the best this CPU has); NULL when the name is unknown or the CPU lacks it. */
 const pp_block_set *pp_blocks_find(const char *name);

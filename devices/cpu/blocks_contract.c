@@ -18,6 +18,7 @@
 #endif
 
 #define TILE_ARGS size_t kc, const void *a, const void *b, void *c, size_t ldc
+#define THIN_ARGS size_t kc, size_t n, const void *a, size_t a_step, const void *b, int64_t b_step, void *c
 
 #if PP_VECTOR_BYTES == 64
 #define VECTOR_f32 __m512
@@ -70,6 +71,37 @@
 
 TILE_FLOAT(f32, ps)
 TILE_FLOAT(f64, pd)
+
+/* Four products a pass: C goes to and from L1 once for them. */
+#define AT_STEP(d, base, step, k)                                                                            \
+    ((const pp_at_##d *)(const void *)((const char *)(base) + (int64_t)(k) * (step)))
+#define THIN_FLOAT(d)                                                                                        \
+    void PP_THIN(d)(THIN_ARGS)                                                                               \
+    {                                                                                                        \
+        pp_at_##d *const out = c;                                                                            \
+        size_t k = 0;                                                                                        \
+        for (; k + 4 <= kc; k += 4) {                                                                        \
+            const pp_at_##d *const b0 = AT_STEP(d, b, b_step, k), *const b1 = AT_STEP(d, b, b_step, k + 1);  \
+            const pp_at_##d *const b2 = AT_STEP(d, b, b_step, k + 2), *const b3 =                            \
+                                                                          AT_STEP(d, b, b_step, k + 3);      \
+            const pp_##d a0 = *AT_STEP(d, a, (int64_t)a_step, k),                                            \
+                         a1 = *AT_STEP(d, a, (int64_t)a_step, k + 1);                                        \
+            const pp_##d a2 = *AT_STEP(d, a, (int64_t)a_step, k + 2),                                        \
+                         a3 = *AT_STEP(d, a, (int64_t)a_step, k + 3);                                        \
+            PP_INDEPENDENT for (size_t j = 0; j < n; j++)                                                    \
+            {                                                                                                \
+                const pp_##d x = pp_op_fma_##d(a1, b1[j], pp_op_fma_##d(a0, b0[j], out[j]));                 \
+                out[j] = pp_op_fma_##d(a3, b3[j], pp_op_fma_##d(a2, b2[j], x));                              \
+            }                                                                                                \
+        }                                                                                                    \
+        for (; k < kc; k++) {                                                                                \
+            const pp_at_##d *const b0 = AT_STEP(d, b, b_step, k);                                            \
+            const pp_##d a0 = *AT_STEP(d, a, (int64_t)a_step, k);                                            \
+            PP_INDEPENDENT for (size_t j = 0; j < n; j++) out[j] = pp_op_fma_##d(a0, b0[j], out[j]);         \
+        }                                                                                                    \
+    }
+THIN_FLOAT(f32)
+THIN_FLOAT(f64)
 
 /* U: the unsigned type of the same width, so that products and sums wrap. */
 #define TILE_INT(d, U)                                                                                       \

@@ -14,7 +14,7 @@
 #define PLACE_PAIR(from, to, name) AT(from) AT(to) = PP_LOOP_PAIR(name, from, to),
 #define PLACE_CANONICAL(d, ...) AT(d) = PP_LOOP_CANONICAL(d),
 
-#define PLACE_TILE(d, ...) AT(d) = {PP_TILE_ROWS(d), PP_TILE_COLUMNS(d), PP_TILE(d)},
+#define PLACE_TILE(d, ...) AT(d) = {PP_TILE_ROWS(d), PP_TILE_COLUMNS(d), PP_TILE(d), NULL},
 
 pp_block_set PP_NAME(pp_blocks) = {
     .name = PP_TEXT(PP_SIMD),
@@ -42,6 +42,8 @@ pp_block_set PP_NAME(pp_blocks) = {
 
 void PP_NAME(pp_blocks_complete)(void)
 {
+    PP_NAME(pp_blocks).contract[PPTO_F32].thin = PP_THIN(f32);
+    PP_NAME(pp_blocks).contract[PPTO_F64].thin = PP_THIN(f64);
     PP_NAME(pp_blocks).n_functions = PP_NAME(pp_n_functions);
     PP_NAME(pp_blocks).n_folds = PP_NAME(pp_n_folds);
 }

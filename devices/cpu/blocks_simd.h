@@ -121,8 +121,14 @@ bool PP_NAME(pp_move_any)(size_t n, const uint8_t *mask);
 #define PP_TILE(d) PP_NAME(pp_tile_##d)
 #define PP_DECLARE_TILE(d, ...) void PP_TILE(d)(size_t kc, const void *a, const void *b, void *c, size_t ldc);
 PP_EACH_NUM(PP_DECLARE_TILE, )
+#define PP_THIN(d) PP_NAME(pp_thin_##d)
+#define PP_DECLARE_THIN(d)                                                                                   \
+    void PP_THIN(d)(size_t kc, size_t n, const void *a, size_t a_step, const void *b, int64_t b_step,        \
+                    void *c);
+PP_DECLARE_THIN(f32)
+PP_DECLARE_THIN(f64)
 
-/* The generated functions.c. */
+/* The generated functions_N.c. */
 extern const pp_function_entry PP_NAME(pp_functions)[];
 extern const size_t PP_NAME(pp_n_functions);
 extern const pp_fold_loops PP_NAME(pp_folds)[];

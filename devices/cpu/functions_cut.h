@@ -41,11 +41,14 @@ bool pp_cut_is_read(const pp_cut *cut, uint32_t at, uint32_t place);
 /* Whether the index of a look-up is in its value's own array (of u32), not in one made for the look-up. */
 bool pp_cut_index_is_stored(const pp_cut *cut, uint32_t index);
 
-/* ---- functions_loop.c: `static void loop_HASH(size_t n, void *const *out, const void *const *in)` ------ */
+/* ---- functions_loop.c: `void PP_NAME(pp_loop_HASH)(size_t n, void *const *out, const void *const *in)`
+ * ----- */
 ppto_status pp_emit_loop(pp_render *render, const pp_function *function);
 
-/* ---- functions_fold.c: the loops of a fold, lanes_KEY and so on ---------------------------------------- */
+/* ---- functions_fold.c: the loops of a fold, PP_NAME(pp_lanes_KEY) and so on -------------------------------
+ */
 uint64_t pp_fold_key(const pp_fold *fold);
 void pp_emit_fold(pp_render *render, const pp_fold *fold);
+void pp_emit_fold_declarations(const pp_fold *fold, pp_text *out);
 
 #endif

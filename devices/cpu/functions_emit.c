@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The generated source as a whole: head, scalar functions, loops, folds, and the two arrays.
  *
- * The text is the same for every instruction set; only permute16 differs. Everything is written once, by
- * hash. Scalar versions of all functions are written too: cold regions and folds call them. */
+ * The text is the same for every instruction set; only permute16 differs. Loops are written once, by hash,
+ * each into the part that is shortest so far: parts compile side by side. Scalar versions of the functions
+ * are written too, where needed: cold regions and folds call them. The arrays are in the first part. */
 #include "devices/cpu/functions_emit.h"
+#include "devices/cpu/blocks.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,7 +22,9 @@ static const char head[] =
     "#if defined(__AVX2__)\n#include <immintrin.h>\n#endif\n\n"
     "#ifndef PP_SIMD\n#define PP_SIMD baseline\n#endif\n"
     "#define PP_PASTE2(a, b) a##b\n#define PP_PASTE(a, b) PP_PASTE2(a, b)\n"
+    "#define PP_NAME(name) PP_PASTE(name##_, PP_SIMD)\n"
     "#if defined(__clang__)\n#define PP_INDEPENDENT _Pragma(\"clang loop vectorize(assume_safety)\")\n"
+    "#pragma clang diagnostic ignored \"-Wpass-failed\" /* some, such as fmod, stay as they are */\n"
     "#else\n#define PP_INDEPENDENT _Pragma(\"GCC ivdep\")\n#endif\n"
     "#pragma GCC diagnostic ignored \"-Wunused-function\"\n"
     "#define HELPER static inline __attribute__((always_inline))\n"
@@ -50,6 +54,8 @@ static const char head[] =
 typedef struct pp_emitted {
     PP_VEC(const pp_function *) functions;
     PP_VEC(pp_fold) folds;
+    pp_render *parts;
+    size_t n_parts;
 } pp_emitted;
 
 static int by_hash(const void *a, const void *b)
@@ -58,8 +64,15 @@ static int by_hash(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static ppto_status emit_functions(pp_render *render, pp_emitted *done, const pp_function *const *functions,
-                                  size_t n)
+static pp_render *shortest(const pp_emitted *done)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < done->n_parts; i++)
+        if (done->parts[i].out->n < done->parts[best].out->n) best = i;
+    return &done->parts[best];
+}
+
+static ppto_status emit_functions(pp_emitted *done, const pp_function *const *functions, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         bool known = false;
@@ -67,6 +80,7 @@ static ppto_status emit_functions(pp_render *render, pp_emitted *done, const pp_
             known = known || done->functions.at[k]->hash == functions[i]->hash;
         if (known) continue;
         PP_TRY(pp_vec_push(&done->functions, functions[i]));
+        pp_render *const render = shortest(done);
         pp_render_function(render, functions[i]);
         PP_TRY(pp_emit_loop(render, functions[i]));
     }
@@ -75,24 +89,24 @@ static ppto_status emit_functions(pp_render *render, pp_emitted *done, const pp_
     return PPTO_OK;
 }
 
-static ppto_status emit_fold(pp_render *render, pp_emitted *done, const pp_fold *fold)
+static ppto_status emit_fold(pp_emitted *done, const pp_fold *fold)
 {
     for (size_t i = 0; i < done->folds.n; i++)
         if (pp_fold_key(&done->folds.at[i]) == pp_fold_key(fold)) return PPTO_OK;
     PP_TRY(pp_vec_push(&done->folds, *fold));
-    pp_emit_fold(render, fold);
+    pp_emit_fold(shortest(done), fold);
     return PPTO_OK;
 }
 
-static ppto_status emit_folds(pp_render *render, pp_emitted *done, const pp_fold *folds, size_t n)
+static ppto_status emit_folds(pp_emitted *done, const pp_fold *folds, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         pp_fold states = folds[i];
         states.lift = states.step = NULL;
         states.joined = true, states.position = false;
         states.n_inputs = states.n_states;
-        PP_TRY(emit_fold(render, done, &folds[i]));
-        PP_TRY(emit_fold(render, done, &states));
+        PP_TRY(emit_fold(done, &folds[i]));
+        PP_TRY(emit_fold(done, &states));
     }
     return PPTO_OK;
 }
@@ -102,50 +116,69 @@ static uint64_t key_of(const pp_function *function)
     return function != NULL ? function->hash : 0;
 }
 
+/* The loops of other parts are defined there. */
+static void emit_declarations(const pp_emitted *done, pp_text *out)
+{
+    for (size_t i = 0; i < done->functions.n; i++)
+        pp_text_add(
+            out, "void PP_NAME(pp_loop_%016" PRIx64 ")(size_t n, void *const *out, const void *const *in);\n",
+            done->functions.at[i]->hash);
+    for (size_t i = 0; i < done->folds.n; i++) pp_emit_fold_declarations(&done->folds.at[i], out);
+}
+
 static void emit_arrays(const pp_emitted *done, pp_text *out)
 {
-    pp_text_add(out, "extern const pp_function_entry PP_PASTE(pp_functions_, PP_SIMD)[];\n"
-                     "extern const size_t PP_PASTE(pp_n_functions_, PP_SIMD);\n"
-                     "extern const pp_fold_loops PP_PASTE(pp_folds_, PP_SIMD)[];\n"
-                     "extern const size_t PP_PASTE(pp_n_folds_, PP_SIMD);\n\n"
-                     "const pp_function_entry PP_PASTE(pp_functions_, PP_SIMD)[] = {\n");
+    emit_declarations(done, out);
+    pp_text_add(out, "extern const pp_function_entry PP_NAME(pp_functions)[];\n"
+                     "extern const size_t PP_NAME(pp_n_functions);\n"
+                     "extern const pp_fold_loops PP_NAME(pp_folds)[];\n"
+                     "extern const size_t PP_NAME(pp_n_folds);\n\n"
+                     "const pp_function_entry PP_NAME(pp_functions)[] = {\n");
     for (size_t i = 0; i < done->functions.n; i++)
-        pp_text_add(out, "    {UINT64_C(0x%016" PRIx64 "), loop_%016" PRIx64 "},\n",
+        pp_text_add(out, "    {UINT64_C(0x%016" PRIx64 "), PP_NAME(pp_loop_%016" PRIx64 ")},\n",
                     done->functions.at[i]->hash, done->functions.at[i]->hash);
     pp_text_add(out,
-                "    {UINT64_MAX, 0},\n};\nconst size_t PP_PASTE(pp_n_functions_, PP_SIMD) = %zu;\n\n"
-                "const pp_fold_loops PP_PASTE(pp_folds_, PP_SIMD)[] = {\n",
+                "    {UINT64_MAX, 0},\n};\nconst size_t PP_NAME(pp_n_functions) = %zu;\n\n"
+                "const pp_fold_loops PP_NAME(pp_folds)[] = {\n",
                 done->functions.n);
     for (size_t i = 0; i < done->folds.n; i++) {
         const pp_fold *fold = &done->folds.at[i];
         const uint64_t key = pp_fold_key(fold);
         pp_text_add(
             out, "    {UINT64_C(0x%016" PRIx64 "), UINT64_C(0x%016" PRIx64 "), UINT64_C(0x%016" PRIx64 "),\n",
-            key_of(fold->lift), key_of(fold->step), key_of(fold->join));
+            pp_fold_lift_key(fold), key_of(fold->step), key_of(fold->join));
         if (fold->joined)
-            pp_text_add(out, "     0, rows_%016" PRIx64 ", joins_%016" PRIx64 ", 0},\n", key, key);
+            pp_text_add(out,
+                        "     0, PP_NAME(pp_rows_%016" PRIx64 "), PP_NAME(pp_joins_%016" PRIx64 "), 0},\n",
+                        key, key);
         else
             pp_text_add(out,
-                        "     lanes_%016" PRIx64 ", rows_%016" PRIx64 ", joins_%016" PRIx64
-                        ", scan_%016" PRIx64 "},\n",
+                        "     PP_NAME(pp_lanes_%016" PRIx64 "), PP_NAME(pp_rows_%016" PRIx64
+                        "), PP_NAME(pp_joins_%016" PRIx64 "), PP_NAME(pp_scan_%016" PRIx64 ")},\n",
                         key, key, key, key);
     }
-    pp_text_add(out, "    {0, 0, 0, 0, 0, 0, 0},\n};\nconst size_t PP_PASTE(pp_n_folds_, PP_SIMD) = %zu;\n",
+    pp_text_add(out, "    {0, 0, 0, 0, 0, 0, 0},\n};\nconst size_t PP_NAME(pp_n_folds) = %zu;\n",
                 done->folds.n);
 }
 
 ppto_status pp_functions_emit(const pp_function *const *functions, size_t n, const pp_fold *folds,
-                              size_t n_folds, pp_text *out)
+                              size_t n_folds, pp_text *out, size_t n_parts)
 {
-    pp_render render = {.out = out, .least_table = 16};
-    pp_emitted done = {0};
-    pp_text_add(out, "%s", head);
-    ppto_status status = emit_functions(&render, &done, functions, n);
-    if (status == PPTO_OK) status = emit_folds(&render, &done, folds, n_folds);
-    if (status == PPTO_OK) emit_arrays(&done, out);
-    if (status == PPTO_OK) status = render.status;
-    if (status == PPTO_OK && out->failed) status = PPTO_E_NOMEM;
+    pp_emitted done = {.parts = pp_calloc(n_parts, sizeof(pp_render)), .n_parts = n_parts};
+    if (done.parts == NULL) return PPTO_E_NOMEM;
+    for (size_t i = 0; i < n_parts; i++) {
+        done.parts[i] = (pp_render){.out = &out[i], .least_table = 16};
+        pp_text_add(&out[i], "%s", head);
+    }
+    ppto_status status = emit_functions(&done, functions, n);
+    if (status == PPTO_OK) status = emit_folds(&done, folds, n_folds);
+    if (status == PPTO_OK) emit_arrays(&done, &out[0]);
+    for (size_t i = 0; i < n_parts; i++) {
+        if (status == PPTO_OK) status = done.parts[i].status;
+        if (status == PPTO_OK && out[i].failed) status = PPTO_E_NOMEM;
+        pp_render_free(&done.parts[i]);
+    }
     pp_vec_free(&done.functions), pp_vec_free(&done.folds);
-    pp_render_free(&render);
+    pp_free(done.parts);
     return status;
 }

@@ -6,13 +6,14 @@
 
 #include "kernel/program.h"
 
-/* Writes a C source that defines, for the set named by PP_SIMD (baseline when undefined),
- *   const pp_function_entry pp_functions_<set>[], sorted by hash, and const size_t pp_n_functions_<set>;
- *   const pp_fold_loops pp_folds_<set>[] and const size_t pp_n_folds_<set>.
- * functions  of one or more results, verified; doubles (by hash) are written once
- * folds      lift, step, join, states, n_inputs and position count; for each the fold of states (no lift, no
- * step) is added returns    PPTO_OK; PPTO_E_NOMEM; PPTO_E_UNSUPPORTED for a function that nests too deeply */
+/* Writes C sources, n_parts of them (at least one), that together define, for the set named by PP_SIMD
+ * (baseline when undefined), const pp_function_entry pp_functions_<set>[], sorted by hash, and const size_t
+ * pp_n_functions_<set>; const pp_fold_loops pp_folds_<set>[] and const size_t pp_n_folds_<set>. functions  of
+ * one or more results, verified; doubles (by hash) are written once folds      lift, step, join, states,
+ * n_inputs and position count; for each the fold of states (no lift, no step) is added out        n_parts
+ * texts; the arrays are in the first returns    PPTO_OK; PPTO_E_NOMEM; PPTO_E_UNSUPPORTED for a function that
+ * nests too deeply */
 ppto_status pp_functions_emit(const pp_function *const *functions, size_t n, const pp_fold *folds,
-                              size_t n_folds, pp_text *out);
+                              size_t n_folds, pp_text *out, size_t n_parts);
 
 #endif

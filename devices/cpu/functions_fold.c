@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "devices/cpu/blocks.h"
 #include "devices/cpu/functions_cut.h"
 #include "ops/scalar_text.h"
 
@@ -23,7 +24,7 @@ typedef struct pp_fold_text {
 
 uint64_t pp_fold_key(const pp_fold *fold)
 {
-    uint64_t h = pp_hash_mix(UINT64_C(0x666f6c64), fold->lift != NULL ? fold->lift->hash : 0);
+    uint64_t h = pp_hash_mix(UINT64_C(0x666f6c64), pp_fold_lift_key(fold));
     h = pp_hash_mix(h, fold->step != NULL ? fold->step->hash : 0);
     return pp_hash_mix(h, fold->join->hash);
 }
@@ -110,8 +111,17 @@ static void emit_helpers(const pp_fold_text *t)
 
 /* ---- loops --------------------------------------------------------------------------------------------- */
 
+#define LANES "void PP_NAME(pp_lanes_$K)(size_t n, void *const *state, const void *const *in, int64_t k0)"
+#define ROWS                                                                                                 \
+    "void PP_NAME(pp_rows_$K)(size_t rows, size_t n, void *const *state, const void *const *in,\n"           \
+    "                      const size_t *in_stride, bool first, int64_t k0)"
+#define JOINS "void PP_NAME(pp_joins_$K)(size_t n, void *const *a, const void *const *b)"
+#define SCAN "void PP_NAME(pp_scan_$K)(size_t n, void *const *out, const void *const *in, int64_t k0)"
+
+/* Steps that select by position become branches when four are chained, and the loop stays scalar. */
 static bool is_short(const pp_fold *fold)
 {
+    if (fold->position) return false;
     const uint32_t lift = fold->lift != NULL ? fold->lift->n_code : 0;
     return (fold->step != NULL ? fold->step->n_code : lift + fold->join->n_code) <= SHORT_STEP;
 }
@@ -134,13 +144,14 @@ static void emit_lane_pass(const pp_fold_text *t, const char *lanes, unsigned co
 
 static void emit_lanes(const pp_fold_text *t)
 {
-    emit(t, "static void lanes_$K(size_t n, void *const *state, const void *const *in, int64_t k0)\n{\n"
-            "$x{    const $t *const x$i = in[$i];\n}$s{    $t s$i[64];\n}"
-            "    const size_t m = n < 64 ? n : 64, groups = n / 64;\n"
-            "    size_t j = 1;\n"
-            "    (void)k0;\n"
-            "    for (size_t l = 0; l < m; l++) {\n$s{        $t t$i;\n}"
-            "        lift_$K($x{x$i[l], }$s{&t$i, }k0 + (int64_t)l);\n$s{        s$i[l] = t$i;\n}    }\n");
+    emit(t,
+         LANES "\n{\n"
+               "$x{    const $t *const x$i = in[$i];\n}$s{    $t s$i[64];\n}"
+               "    const size_t m = n < 64 ? n : 64, groups = n / 64;\n"
+               "    size_t j = 1;\n"
+               "    (void)k0;\n"
+               "    for (size_t l = 0; l < m; l++) {\n$s{        $t t$i;\n}"
+               "        lift_$K($x{x$i[l], }$s{&t$i, }k0 + (int64_t)l);\n$s{        s$i[l] = t$i;\n}    }\n");
     if (is_short(t->fold)) {
         pp_text_add(t->out, "    for (; j + 4 <= groups; j += 4) {\n");
         emit_lane_pass(t, "64", 4);
@@ -180,14 +191,13 @@ static void emit_row_pass(const pp_fold_text *t, unsigned count)
 
 static void emit_rows(const pp_fold_text *t)
 {
-    emit(t, "static void rows_$K(size_t rows, size_t n, void *const *state, const void *const *in, const "
-            "size_t *in_stride,\n"
-            "                    bool first, int64_t k0)\n{\n"
-            "$s{    $t *const s$i = state[$i];\n}    size_t r = 0;\n    (void)k0;\n"
-            "    if (first && rows > 0) {\n$x{        const $t *const x$i = in[$i];\n}"
-            "        PP_INDEPENDENT\n        for (size_t c = 0; c < n; c++) {\n$s{            $t t$i;\n}"
-            "            lift_$K($x{x$i[c], }$s{&t$i, }k0);\n$s{            s$i[c] = t$i;\n}        }\n      "
-            "  r = 1;\n    }\n");
+    emit(t, ROWS
+         "\n{\n"
+         "$s{    $t *const s$i = state[$i];\n}    size_t r = 0;\n    (void)k0;\n"
+         "    if (first && rows > 0) {\n$x{        const $t *const x$i = in[$i];\n}"
+         "        PP_INDEPENDENT\n        for (size_t c = 0; c < n; c++) {\n$s{            $t t$i;\n}"
+         "            lift_$K($x{x$i[c], }$s{&t$i, }k0);\n$s{            s$i[c] = t$i;\n}        }\n      "
+         "  r = 1;\n    }\n");
     if (is_short(t->fold)) {
         pp_text_add(t->out, "    for (; r + 4 <= rows; r += 4) {\n");
         emit_row_pass(t, 4);
@@ -200,10 +210,11 @@ static void emit_rows(const pp_fold_text *t)
 
 static void emit_join(const pp_fold_text *t)
 {
-    emit(t, "static void joins_$K(size_t n, void *const *a, const void *const *b)\n{\n"
-            "$s{    $t *const a$i = a[$i];\n}$s{    const $t *const b$i = b[$i];\n}"
-            "    PP_INDEPENDENT\n    for (size_t i = 0; i < n; i++) {\n$s{        $t t$i;\n}"
-            "        join_$K($s{a$i[i], }$s{b$i[i], }$s{&t$i, }0);\n$s{        a$i[i] = t$i;\n}    }\n}\n\n");
+    emit(t, JOINS
+         "\n{\n"
+         "$s{    $t *const a$i = a[$i];\n}$s{    const $t *const b$i = b[$i];\n}"
+         "    PP_INDEPENDENT\n    for (size_t i = 0; i < n; i++) {\n$s{        $t t$i;\n}"
+         "        join_$K($s{a$i[i], }$s{b$i[i], }$s{&t$i, }0);\n$s{        a$i[i] = t$i;\n}    }\n}\n\n");
 }
 
 static void emit_log_step(const pp_fold_text *t, unsigned d, const char *from, const char *to)
@@ -221,16 +232,17 @@ static void emit_log_step(const pp_fold_text *t, unsigned d, const char *from, c
 
 static void emit_scan(const pp_fold_text *t)
 {
-    emit(t, "static void scan_$K(size_t n, void *const *out, const void *const *in, int64_t k0)\n{\n"
-            "$s{    $t *const y$i = out[$i];\n}$x{    const $t *const x$i = in[$i];\n}"
-            "$s{    $t u$i[16 + 512], w$i[16 + 512], g$i = 0;\n}"
-            "$s{    memset(u$i, 0, sizeof u$i), memset(w$i, 0, sizeof w$i);\n}"
-            "    (void)k0;\n"
-            "    for (size_t base = 0; base < n; base += 512) {\n"
-            "        const size_t m = n - base < 512 ? n - base : 512;\n"
-            "        for (size_t i = 0; i < m; i++) {\n$s{            $t t$i;\n}"
-            "            lift_$K($x{x$i[base + i], }$s{&t$i, }k0 + (int64_t)(base + i));\n$s{            "
-            "u$i[i + 16] = t$i;\n}        }\n");
+    emit(t,
+         SCAN "\n{\n"
+              "$s{    $t *const y$i = out[$i];\n}$x{    const $t *const x$i = in[$i];\n}"
+              "$s{    $t u$i[16 + 512], w$i[16 + 512], g$i = 0;\n}"
+              "$s{    memset(u$i, 0, sizeof u$i), memset(w$i, 0, sizeof w$i);\n}"
+              "    (void)k0;\n"
+              "    for (size_t base = 0; base < n; base += 512) {\n"
+              "        const size_t m = n - base < 512 ? n - base : 512;\n"
+              "        for (size_t i = 0; i < m; i++) {\n$s{            $t t$i;\n}"
+              "            lift_$K($x{x$i[base + i], }$s{&t$i, }k0 + (int64_t)(base + i));\n$s{            "
+              "u$i[i + 16] = t$i;\n}        }\n");
     emit_log_step(t, 1, "u", "w");
     emit_log_step(t, 2, "w", "u");
     emit_log_step(t, 4, "u", "w");
@@ -255,4 +267,11 @@ void pp_emit_fold(pp_render *render, const pp_fold *fold)
     emit_rows(&text);
     emit_join(&text);
     if (!fold->joined) emit_scan(&text);
+}
+
+void pp_emit_fold_declarations(const pp_fold *fold, pp_text *out)
+{
+    const pp_fold_text text = {.out = out, .fold = fold, .key = pp_fold_key(fold)};
+    emit(&text, ROWS ";\n" JOINS ";\n");
+    if (!fold->joined) emit(&text, LANES ";\n" SCAN ";\n");
 }

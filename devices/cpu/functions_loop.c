@@ -417,7 +417,8 @@ static void emit_block(pp_loop *loop)
 {
     const pp_cut *cut = loop->cut;
     pp_text_add(loop->out,
-                "static void loop_%016" PRIx64 "(size_t n, void *const *out, const void *const *in)\n{\n",
+                "void PP_NAME(pp_loop_%016" PRIx64
+                ")(size_t n, void *const *out, const void *const *in)\n{\n",
                 cut->function->hash);
     loop->indent = 4;
     emit_pointers(loop);

@@ -110,15 +110,15 @@ static unit unit_at(const pp_contract_at *c, int64_t number)
     return u;
 }
 
-/* n neighbouring chains of each row take their product at one k; a: the factors of the rows. */
-static void add_row(pp_work *w, const unit *u, char *chain, const char *a, const char *b, size_t n)
+/* n neighbouring chains of each row take their `depth` products; a: the factors of the rows, pitch: bytes
+ * from one k of b to the next. */
+static void add_rows(pp_work *w, const unit *u, char *chain, const char *a, pp_view b, size_t depth, size_t n)
 {
     const pp_contract_at *c = w->launch->contract;
-    const pp_block_fn fma = w->set->scalar[PP_FMA][c->dtype][PP_SV];
-    for (int64_t i = 0; i < u->m; i++) {
-        char *at = chain + (size_t)i * c->ldc * c->size;
-        fma(n, at, b, a + (size_t)i * c->size, at);
-    }
+    const size_t a_step = c->a.width * c->size;
+    for (int64_t i = 0; i < u->m; i++)
+        c->tile->thin(depth, n, a + (size_t)i * c->size, a_step, b.at, b.pitch,
+                      chain + (size_t)i * c->ldc * c->size);
 }
 
 /* A product with few rows reads B once from memory: packing it would cost more than the products. */
@@ -134,8 +134,7 @@ static void add_slice_thin(pp_work *w, const unit *u, char *chain, int64_t k0, s
     for (size_t k = 0; f->by_k && k < depth; k += f->rows) {
         const size_t rows = depth - k < f->rows ? depth - k : f->rows;
         const pp_view v = evaluate(w, f, k0 + (int64_t)k, rows, u->n0, (size_t)u->n);
-        for (size_t r = 0; r < rows; r++)
-            add_row(w, u, chain, a + (k + r) * a_step, v.at + (int64_t)r * v.pitch, (size_t)u->n);
+        add_rows(w, u, chain, a + k * a_step, v, rows, (size_t)u->n);
     }
     for (int64_t n = 0; !f->by_k && n < u->n; n += (int64_t)f->rows) {
         const size_t cols = (size_t)smaller((int64_t)f->rows, u->n - n);
@@ -143,9 +142,8 @@ static void add_slice_thin(pp_work *w, const unit *u, char *chain, int64_t k0, s
             const size_t deep = depth - k < f->cols ? depth - k : f->cols;
             const pp_view v = evaluate(w, f, u->n0 + n, cols, k0 + (int64_t)k, deep);
             w->set->load_transposed(deep, cols, turned, v.at, v.pitch, c->size);
-            for (size_t r = 0; r < deep; r++)
-                add_row(w, u, chain + (size_t)n * c->size, a + (k + r) * a_step, turned + r * cols * c->size,
-                        cols);
+            add_rows(w, u, chain + (size_t)n * c->size, a + k * a_step,
+                     (pp_view){turned, (int64_t)(cols * c->size)}, deep, cols);
         }
     }
 }

@@ -131,7 +131,7 @@ ppto_status pp_interp_contract_tiles(pp_launch *launch, uint32_t workers, size_t
     c->k = k.total;
     c->kc = DEPTH;
     c->mc = larger(c->tile->mr, A_BYTES / (DEPTH * (int64_t)c->size) / c->tile->mr * c->tile->mr);
-    c->thin = c->m <= THIN_ROWS && launch->kernel->device->set->scalar[PP_FMA][c->dtype][PP_SV] != NULL;
+    c->thin = c->m <= THIN_ROWS && c->tile->thin != NULL;
     choose_macro(launch, c, workers);
     c->a.width = c->tile->mr;
     c->b.width = c->tile->nr;

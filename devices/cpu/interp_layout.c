@@ -16,7 +16,8 @@
 #define TRIAL_COLS 256u
 #define STRIP 512 /* columns of a strip of ROWS */
 #define STRIP_LEAST 16
-#define SQUARE 64 /* side of a tile that turns a tensor */
+#define SQUARE 64       /* side of a tile that turns a tensor */
+#define GUARD_LEAST 256 /* columns of a tile that ends where guards change */
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -162,9 +163,38 @@ static int64_t buffer_row_bytes(const pp_program *p)
     return bytes;
 }
 
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The greatest width such that no tile so wide lies on both sides of a place along the columns where a guard
+ * changes; a tile on one side is read in place, or not at all. */
+static int64_t guard_width(const pp_launch *launch)
+{
+    const pp_dim *cols = &launch->space.dim[PP_DIM_COLS];
+    int64_t width = cols->total;
+    for (uint32_t i = 0; i < launch->variant->program->n_accesses; i++) {
+        const pp_access_at *at = &launch->access[i];
+        for (uint32_t g = 0; at->used && g < at->n_guards; g++) {
+            const pp_guard_at *guard = &at->guards[g];
+            if (guard->value != PP_NONE || pp_dim_step(guard->lin, cols) != 1) continue;
+            const int64_t from = guard->lo - guard->lin->base, to = guard->hi - guard->lin->base;
+            if (from > 0 && from < cols->total) width = common_divisor(width, from);
+            if (to > 0 && to < cols->total) width = common_divisor(width, to);
+        }
+    }
+    return width;
+}
+
 static void map_tiles(pp_launch *launch, int64_t elements, int64_t *rows, int64_t *cols)
 {
-    const int64_t total = launch->space.dim[PP_DIM_COLS].total;
+    const int64_t total = launch->space.dim[PP_DIM_COLS].total, guarded = guard_width(launch);
     *cols = smaller(total, elements);
     if (turns(launch) && total > SQUARE)
         *cols = SQUARE;
@@ -172,6 +202,7 @@ static void map_tiles(pp_launch *launch, int64_t elements, int64_t *rows, int64_
         const int64_t pieces = (total + elements - 1) / elements;
         *cols = ((total + pieces - 1) / pieces + 63) & ~(int64_t)63;
     }
+    if (guarded >= GUARD_LEAST && guarded < *cols) *cols = guarded;
     *rows = smaller(launch->space.dim[PP_DIM_ROWS].total, larger(1, elements / *cols));
 }
 

@@ -21,7 +21,10 @@ static void put_run(pp_work *w, const pp_tensor_at *tensor, char *out, const cha
 {
     if (pp_fault(PP_FAULT_DROPPED_TAIL) && n % 8 == 7) n--;
     const size_t bytes = n * tensor->size;
-    if (in == out) return;
+    if (in == out) { /* a result over a donated input still has canonical NaN */
+        if (canonical(tensor)) w->set->canonical[tensor->dtype](n, out, in, NULL, NULL);
+        return;
+    }
     if (!tensor->stream || bytes < 256) {
         if (canonical(tensor))
             w->set->canonical[tensor->dtype](n, out, in, NULL, NULL);

@@ -10,9 +10,10 @@ static void decode(const pp_launch *launch, const pp_dim *dim, int64_t at, int64
 {
     if (dim->n == 0) return;
     for (uint32_t i = dim->n; i-- > 1;) {
-        const int64_t size = launch->size[dim->axis[i]];
-        coord[dim->axis[i]] = at % size;
-        at /= size;
+        const int64_t size =
+            launch->size[dim->axis[i]]; /* 0 where a fold has nothing to fold: then at is 0 */
+        coord[dim->axis[i]] = size > 0 ? at % size : 0;
+        at = size > 0 ? at / size : 0;
     }
     coord[dim->axis[0]] = at;
 }

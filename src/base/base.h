@@ -56,7 +56,8 @@ typedef struct pp_heap_counters {
 } pp_heap_counters;
 pp_heap_counters pp_heap_count(void);
 void pp_heap_fail_at(uint64_t n, bool and_all_after); /* 0 switches it off */
-void pp_heap_poison(bool on);                         /* fill fresh and freed blocks */
+bool pp_heap_refuses(void); /* the same countdown for memory that is not malloc's: true, this one must fail */
+void pp_heap_poison(bool on); /* fill fresh and freed blocks */
 
 /* ---- checked.h is a header of its own: checked size arithmetic
  * ------------------------------------------------- */

@@ -124,6 +124,11 @@ void pp_heap_fail_at(uint64_t n, bool and_all_after)
     atomic_store_explicit(&fail_left, n, memory_order_relaxed);
 }
 
+bool pp_heap_refuses(void)
+{
+    return must_fail();
+}
+
 void pp_heap_poison(bool on)
 {
     atomic_store_explicit(&poison, on, memory_order_relaxed);

@@ -65,16 +65,25 @@ int cli_read_text(const char *path, char **text, size_t *length)
     return CLI_OK;
 }
 
+static size_t number_length(const char *text)
+{
+    static const char digits[] = "0123456789";
+    size_t length = text[0] >= '0' && text[0] <= '9' ? strspn(text, "0123456789.") : 0;
+    if (length == 0 || (text[length] != 'e' && text[length] != 'E')) return length;
+    size_t exponent = strspn(text + length + 1, digits);
+    return exponent != 0 ? length + 1 + exponent : length;
+}
+
 /* The length of a name (NAME.T too) or number at the beginning; 0 for none. */
 static size_t operand_length(const char *text)
 {
     size_t name = cli_name_length(text);
-    if (name == 0) return text[0] >= '0' && text[0] <= '9' ? strspn(text, "0123456789.") : 0;
+    if (name == 0) return number_length(text);
     size_t suffix = strncmp(text + name, ".T", 2) == 0 ? 2 : strncmp(text + name, ".mT", 3) == 0 ? 3 : 0;
     return cli_name_length(text + name + suffix) == 0 ? name + suffix : 0;
 }
 
-/* Names and numbers parted by single slashes: a division as well as a path. */
+/* Names and numbers parted by slashes, single or double: a division as well as a path. */
 static bool is_division(const char *text)
 {
     for (const char *c = text;; ++c) {
@@ -84,6 +93,7 @@ static bool is_division(const char *text)
         c += length;
         c += strspn(c, " ");
         if (*c != '/') return *c == '\0';
+        if (c[1] == '/') ++c;
     }
 }
 

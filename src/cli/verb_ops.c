@@ -13,6 +13,8 @@ int cli_ops(const cli_arguments *arguments)
     if (code != CLI_OK) return code;
     const char *pattern = arguments->operands.n > 0 ? arguments->operands.at[0] : NULL;
     ppto_status status = ppto_list_operators(ctx, pattern, arguments->json, &text);
+    if (status == PPTO_OK && text[0] == '\0' && pattern != NULL)
+        fprintf(stderr, "ppto: no operator matches %s\n", pattern);
     if (status == PPTO_OK)
         cli_print_text(text);
     else

@@ -6,6 +6,8 @@
  * an operator around the fold. That the tuples fit the states is checked by those who evaluate the parts. */
 #include "lang/parser_state.h"
 
+#include <string.h>
+
 static const char *const part_names = "`lift`, `step`, `join`, `finish` or `unit`";
 
 /* acc or a dtype. */
@@ -124,6 +126,17 @@ static ppto_status parse_parts(pp_parser *p, pp_definition *d)
     return pp_parse_advance(p);
 }
 
+/* Every call of a fold may give `axis` and `keepdims`, so they are no parameters of its own. */
+static ppto_status check_fold_params(pp_parser *p, const pp_definition *d)
+{
+    for (size_t i = 0; i < d->n_params; i++)
+        if (strcmp(d->param[i].name, "axis") == 0 || strcmp(d->param[i].name, "keepdims") == 0)
+            return pp_parse_fail(p, d->param[i].at,
+                                 "every fold has the parameter `%s`, expected none of its own",
+                                 d->param[i].name);
+    return PPTO_OK;
+}
+
 ppto_status pp_parse_fold(pp_parser *p)
 {
     pp_definition *d;
@@ -133,6 +146,7 @@ ppto_status pp_parse_fold(pp_parser *p)
     bool ordered = pp_parse_at(p, "ordered") && p->next.kind == PP_T_NAME;
     if (ordered) PP_TRY(pp_parse_advance(p));
     PP_TRY(pp_parse_head(p, &d));
+    PP_TRY(check_fold_params(p, d));
     d->doc = doc;
     d->is_fold = true;
     d->ordered = ordered;

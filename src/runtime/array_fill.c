@@ -129,7 +129,8 @@ static ppto_status fill_normal(ppto_array *a, uint64_t seed, uint64_t stream, pp
     ppto_array *u = NULL, *v = NULL;
     ppto_graph *g = ppto_graph_create(a->ctx);
     ppto_program *program = NULL;
-    ppto_status status = pp_array_new(a->ctx, a->dtype, a->rank, a->shape, &u, err);
+    ppto_status status = g ? PPTO_OK : pp_fail(err, ppto_error_status(a->ctx), "%s", ppto_error_text(a->ctx));
+    if (status == PPTO_OK) status = pp_array_new(a->ctx, a->dtype, a->rank, a->shape, &u, err);
     if (status == PPTO_OK) status = pp_array_new(a->ctx, a->dtype, a->rank, a->shape, &v, err);
     if (status == PPTO_OK) {
         char dims[PPTO_MAX_RANK * 24] = "";

@@ -14,8 +14,9 @@ static ppto_status check_outputs(size_t n, ppto_tensor *const *outputs, pp_error
         }
     for (size_t i = 0; i < n; i++) {
         if (!outputs[i]) {
-            const char *last = ppto_error_text(NULL); /* why it is NULL, when this thread knows */
-            return pp_fail(err, PPTO_E_VALUE, "%s", *last ? last : "compile: an output is NULL");
+            ppto_status why = ppto_error_status(NULL); /* why it is NULL, when this thread knows */
+            if (why == PPTO_OK) return pp_fail(err, PPTO_E_VALUE, "compile: an output is NULL");
+            return pp_fail(err, why, "%s", ppto_error_text(NULL));
         }
         if (outputs[i]->graph != outputs[0]->graph)
             return pp_fail(err, PPTO_E_VALUE, "compile: outputs belong to different graphs");

@@ -204,8 +204,9 @@ static bool equal_program(const void *context, uint32_t value)
     return entry && pp_program_equal(entry->program, c->program);
 }
 
-/* Drops the kernels used longest ago that nobody holds; the map is built anew. */
-static ppto_status shrink_kernels(ppto_context *ctx)
+/* Drops the kernels used longest ago that nobody holds; the map is built anew. A map that could not be built
+ * only costs hits. */
+static void shrink_kernels(ppto_context *ctx)
 {
     size_t kept = 0;
     pp_map_free(&ctx->kernel_map);
@@ -219,16 +220,14 @@ static ppto_status shrink_kernels(ppto_context *ctx)
             continue;
         }
         ctx->kernels.at[kept] = entry;
-        PP_TRY(pp_map_insert(&ctx->kernel_map, entry->program->hash, (uint32_t)kept++));
+        (void)!pp_map_insert(&ctx->kernel_map, entry->program->hash, (uint32_t)kept++);
     }
     ctx->kernels.n = kept;
-    return PPTO_OK;
 }
 
 static ppto_status new_kernel(ppto_context *ctx, pp_program *program, pp_kernel_entry **out, pp_error *err)
 {
-    if (ctx->kernels.n >= MAX_IDLE_KERNELS && ctx->kernels.n % MAX_IDLE_KERNELS == 0)
-        PP_TRY(shrink_kernels(ctx));
+    if (ctx->kernels.n >= MAX_IDLE_KERNELS && ctx->kernels.n % MAX_IDLE_KERNELS == 0) shrink_kernels(ctx);
     PP_TRY(pp_vec_reserve(&ctx->kernels, ctx->kernels.n + 1));
     pp_kernel_entry *entry = pp_calloc(1, sizeof *entry);
     if (!entry) return PPTO_E_NOMEM;

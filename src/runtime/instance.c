@@ -270,6 +270,8 @@ static ppto_status run_group(void *object, uint32_t phase, uint32_t task, void *
                              int64_t *position)
 {
     pp_instance_group *group = object;
+    if (!atomic_load_explicit(&group->ran, memory_order_relaxed)) /* only counted, after the run */
+        atomic_store_explicit(&group->ran, true, memory_order_relaxed);
     return group->device->run(group->launch, phase, task, scratch, err, position);
 }
 
@@ -378,6 +380,7 @@ static ppto_status make(pp_plan *plan, ppto_array *const *inputs, const int64_t 
         memcpy(in->key, key, n_key * sizeof *key);
         in->names = in->key;
     }
+    if (status == PPTO_OK) status = pp_instance_check(plan, in->names, err);
     if (status == PPTO_OK) status = output_shapes(in, err);
     for (uint32_t g = 0; status == PPTO_OK && g < plan->fused.groups.n; g++)
         status = make_group(in, g, inputs, err);

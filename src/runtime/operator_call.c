@@ -7,10 +7,16 @@
 #include <string.h>
 
 #include "ops/scalar.h"
+#include "ops/scalar_inline.h"
 
 void pp_call_begin(pp_call *c, ppto_site site, ppto_graph *graph, const char *name)
 {
-    *c = (pp_call){.name = name, .site = site, .graph = graph};
+    c->name = name; /* the arguments are left as they are: they are set when they are added */
+    c->site = site;
+    c->graph = graph;
+    c->null_tensor = c->other_graph = c->as_text = false;
+    c->n = c->n_tensors = 0;
+    c->list = NULL;
 }
 
 static pp_arg *add(pp_call *c, const char *param, pp_arg_kind kind)
@@ -67,7 +73,7 @@ void pp_call_float(pp_call *c, const char *param, double value)
 void pp_call_number(pp_call *c, const char *param, double value, bool optional)
 {
     if (isnan(value) && optional) return;
-    if (value == rint(value) && fabs(value) < 0x1p53)
+    if (value == pp_op_rint_f64(value) && fabs(value) < 0x1p53)
         add(c, param, PP_ARG_INT)->i = (int64_t)value;
     else
         add(c, param, PP_ARG_FLOAT)->f = value;
@@ -177,12 +183,22 @@ static ppto_status record_text(pp_call *c, ppto_tensor **results, size_t n)
     return status;
 }
 
+static const pp_definition *find(pp_call *c)
+{
+    const size_t at = ((uintptr_t)c->name ^ (uintptr_t)c->name >> 5) % PP_RECENT_NAMES;
+    if (c->graph->recent[at].name != c->name) {
+        c->graph->recent[at].definition = pp_library_find(pp_graph_library(c->graph->graph), c->name);
+        c->graph->recent[at].name = c->graph->recent[at].definition != NULL ? c->name : NULL;
+    }
+    return c->graph->recent[at].definition;
+}
+
 static ppto_status record(pp_call *c, ppto_tensor **results, size_t n)
 {
     pp_ref room[8], *refs = room;
     size_t count = 0;
     pp_graph *graph = c->graph->graph;
-    const pp_definition *definition = pp_library_find(pp_graph_library(graph), c->name);
+    const pp_definition *definition = find(c);
     if (!definition) return fail(c, PPTO_E_NAME, "there is no such operator");
     if (take_list(c) != PPTO_OK) return fail(c, PPTO_E_NOMEM, "out of memory");
     ppto_status status = pp_graph_call(graph, definition, c->name, c->arg, c->n, c->site, &refs, &count);

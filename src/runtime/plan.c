@@ -62,6 +62,7 @@ static void plan_free(pp_plan *plan)
     pp_free(plan->literal_value);
     pp_free(plan->origins);
     pp_free(plan->contiguous);
+    pp_free(plan->readers);
     pp_arena_free(&plan->arena);
     pp_free(plan);
 }
@@ -205,13 +206,21 @@ static ppto_status lower_all(pp_plan *plan, pp_error *err)
         plan->kernel_hits += hit;
         plan->kernel_misses += !hit;
     }
+    return PPTO_OK;
+}
+
+static ppto_status keep_readers(pp_plan *plan)
+{
     plan->contiguous = pp_calloc(plan->inputs.n + 1, 1);
-    if (!plan->contiguous) return PPTO_E_NOMEM;
-    for (size_t g = 0; g < n; g++)
+    plan->readers = pp_calloc(plan->inputs.n + 1, sizeof *plan->readers);
+    if (!plan->contiguous || !plan->readers) return PPTO_E_NOMEM;
+    for (size_t g = 0; g < plan->fused.groups.n; g++)
         for (size_t t = 0; t < plan->lowered[g].tensors.n; t++) {
             const pp_lowered_tensor *tensor = &plan->lowered[g].tensors.at[t];
             const pp_prim *p = &plan->flat.prims.at[tensor->prim];
-            if (tensor->linear && p->kind == PP_P_INPUT) plan->contiguous[p->number] = 1;
+            if (p->kind != PP_P_INPUT || tensor->output) continue;
+            plan->contiguous[p->number] |= tensor->linear;
+            plan->readers[p->number]++;
         }
     return PPTO_OK;
 }
@@ -233,6 +242,7 @@ static ppto_status plan_make(ppto_graph *graph, const pp_ref *outputs, size_t n,
     if (status == PPTO_OK) status = expand(plan, graph->graph, outputs, n, err);
     if (status == PPTO_OK) status = keep_numbers(plan);
     if (status == PPTO_OK) status = lower_all(plan, err);
+    if (status == PPTO_OK) status = keep_readers(plan);
     if (status != PPTO_OK) {
         plan_free(plan);
         return status;
@@ -306,7 +316,10 @@ ppto_status pp_plan_get(ppto_graph *graph, const pp_ref *outputs, size_t n, cons
             (*out)->signature = signature;
             signature = (pp_text){0};
             status = remember(graph->ctx, *out);
-            if (status != PPTO_OK) pp_plan_release(*out);
+            if (status != PPTO_OK) {
+                pp_plan_release(*out);
+                *out = NULL;
+            }
         }
     }
     pp_text_free(&signature);

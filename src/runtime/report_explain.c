@@ -145,24 +145,44 @@ static ppto_status text_group(explain *e, size_t g)
 /* ---- not fused, copies
  * ------------------------------------------------------------------------------------------------------- */
 
-/* The same pair of operators for the same reason is said once. */
-static bool said_before(const explain *e, size_t i)
+static bool same_missed(const explain *e, const pp_missed *a, const pp_missed *b)
 {
-    const pp_missed *all = e->plan->fused.missed.at, *m = &all[i];
     const pp_prim *prims = e->plan->flat.prims.at;
-    for (size_t k = 0; k < i; k++)
-        if (all[k].reason == m->reason && prims[all[k].producer].origin == prims[m->producer].origin &&
-            prims[all[k].consumer].origin == prims[m->consumer].origin)
-            return true;
+    return a->reason == b->reason && prims[a->producer].origin == prims[b->producer].origin &&
+           prims[a->consumer].origin == prims[b->consumer].origin;
+}
+
+typedef struct missed_key {
+    const explain *e;
+    const pp_missed *missed;
+} missed_key;
+
+static bool is_missed(const void *context, uint32_t value)
+{
+    const missed_key *key = context;
+    return same_missed(key->e, key->missed, &key->e->plan->fused.missed.at[value]);
+}
+
+/* The same pair of operators for the same reason is said once. `said`: those that were. */
+static bool said_before(const explain *e, size_t i, pp_map *said)
+{
+    const pp_missed *m = &e->plan->fused.missed.at[i];
+    const pp_prim *prims = e->plan->flat.prims.at;
+    missed_key key = {e, m};
+    uint32_t found;
+    uint64_t hash = pp_hash_mix(pp_hash_mix(m->reason, prims[m->producer].origin), prims[m->consumer].origin);
+    if (pp_map_find(said, hash, is_missed, &key, &found)) return true;
+    if (pp_map_insert(said, hash, (uint32_t)i) != PPTO_OK) e->out->failed = true;
     return false;
 }
 
 static void print_missed(explain *e)
 {
     const char *comma = "";
+    pp_map said = {0};
     for (size_t i = 0; i < e->plan->fused.missed.n; i++) {
         const pp_missed *m = &e->plan->fused.missed.at[i];
-        if (said_before(e, i)) continue;
+        if (said_before(e, i, &said)) continue;
         const char *producer = pp_plan_origin(e->plan, m->producer)->operator_name;
         const char *consumer = pp_plan_origin(e->plan, m->consumer)->operator_name;
         if (!e->json) {
@@ -179,6 +199,7 @@ static void print_missed(explain *e)
         }
         comma = ",";
     }
+    pp_map_free(&said);
 }
 
 static void print_copy(explain *e, const char *cause, amount bytes, const ppto_site *site)

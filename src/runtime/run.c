@@ -68,14 +68,81 @@ static uint64_t owned_bytes(ppto_array *const *arrays, size_t n)
     return sum;
 }
 
+/* The first output that is the same value as output i. */
+static size_t first_of(const run *r, size_t i)
+{
+    size_t j = 0;
+    while (r->plan->flat.outputs.at[j] != r->plan->flat.outputs.at[i]) j++;
+    return j;
+}
+
+static bool is_repeated(const run *r, size_t output)
+{
+    return first_of(r, output) < output;
+}
+
+/* May output i take over the memory of donated input k? Only the program may know the array, and nothing else
+ * that is bound may lie there. */
+static bool may_adopt(const run *r, size_t i, size_t k)
+{
+    const ppto_array *a = r->p->inputs[k];
+    if (!r->p->donated[k] || a != r->inputs[k] || !a->owned || a->number) return false;
+    if (a->bytes != r->in->output_bytes[i] || atomic_load_explicit(&a->refs, memory_order_acquire) != 1)
+        return false;
+    for (size_t j = 0; j < r->plan->inputs.n; j++)
+        if (j != k && overlap(a, r->inputs[j])) return false;
+    for (size_t j = 0; j < r->plan->flat.outputs.n; j++)
+        if (r->p->outputs[j] && overlap(a, r->p->outputs[j])) return false;
+    return true;
+}
+
+/* The donated input whose memory output i takes over: read by one tensor of one group alone, which stores the
+ * output in place of it. PP_NONE: none. */
+static uint32_t donor_of(const run *r, size_t i)
+{
+    uint32_t output = r->plan->flat.outputs.at[i], group = r->plan->fused.stored_in[output], to = 0;
+    if (group == PP_NONE || r->p->outputs[i] || is_repeated(r, i)) return PP_NONE;
+    const pp_lowered *l = &r->plan->lowered[group];
+    while (to < l->tensors.n && !(l->tensors.at[to].prim == output && l->tensors.at[to].output)) to++;
+    for (uint32_t t = 0; to < l->tensors.n && t < l->tensors.n; t++) {
+        const pp_prim *p = &r->plan->flat.prims.at[l->tensors.at[t].prim];
+        if (p->kind != PP_P_INPUT || l->tensors.at[t].output || r->plan->readers[p->number] != 1) continue;
+        if (may_adopt(r, i, p->number) && pp_lowered_takes(l, to, t)) return p->number;
+    }
+    return PP_NONE;
+}
+
+/* Results that go where a donated input lies. Two outputs never get one input: the first makes a reference.
+ */
+static void adopt(run *r)
+{
+    bool any = false;
+    for (size_t k = 0; k < r->plan->inputs.n; k++) any |= r->p->donated[k];
+    for (size_t i = 0; any && i < r->plan->flat.outputs.n; i++) {
+        uint32_t k = donor_of(r, i);
+        if (k != PP_NONE) r->results[i] = ppto_array_retain(r->p->inputs[k]);
+    }
+}
+
+/* After the kernels ran: what was adopted is an output, and no input any more. */
+static void let_go(run *r)
+{
+    for (size_t k = 0; k < r->plan->inputs.n; k++)
+        for (size_t i = 0; r->p->donated[k] && i < r->plan->flat.outputs.n; i++) {
+            if (!r->results[i] || r->results[i] != r->p->inputs[k]) continue;
+            const pp_type *type = pp_flat_type(&r->plan->flat, r->plan->flat.outputs.at[i]);
+            r->results[i]->dtype = (ppto_dtype)type->dtype;
+            r->p->inputs[k] = NULL; /* its reference goes with r->inputs */
+        }
+}
+
 /* Bytes from ppto's pools during the run, as docs/memory.md counts them. */
 static void predict(run *r)
 {
     uint64_t inputs = owned_bytes(r->inputs, r->plan->inputs.n), outputs = 0;
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
-        bool again = false;
-        for (size_t j = 0; j < i; j++) again |= r->plan->flat.outputs.at[j] == r->plan->flat.outputs.at[i];
-        if (!again || r->p->outputs[i])
+        if (r->results[i]) continue; /* a donated input, counted there */
+        if (!is_repeated(r, i) || r->p->outputs[i] || r->p->outputs[first_of(r, i)])
             outputs += r->p->outputs[i] && !r->p->outputs[i]->owned ? 0 : r->in->output_bytes[i];
     }
     uint64_t fixed = inputs + outputs + r->in->scratch_bytes;
@@ -94,16 +161,17 @@ static ppto_status check_limit(run *r)
         (unsigned long long)need, (unsigned long long)limit, (unsigned long long)need);
 }
 
-/* Where a result goes: the array the caller gave, unless an input lies there; a donated input; else a new
- * one. */
+/* Where a result goes: the array the caller gave, unless an input lies there; else a new one. */
 static ppto_status find_result(run *r, size_t i)
 {
     ppto_array *given = r->p->outputs[i];
     const int64_t *shape = r->in->output_shape + i * PPTO_MAX_RANK;
     const pp_type *type = pp_flat_type(&r->plan->flat, r->plan->flat.outputs.at[i]);
-    for (size_t j = 0; j < i; j++)
-        if (r->plan->flat.outputs.at[j] == r->plan->flat.outputs.at[i])
-            return PPTO_OK; /* copied at the end */
+    size_t first = first_of(r, i);
+    if (r->results[i] || (first < i && (given || !r->p->outputs[first])))
+        return PPTO_OK; /* adopted; copied or shared */
+    if (first < i)      /* the first one lies in the caller's array: this one gets memory of its own */
+        return pp_array_new(r->p->ctx, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i], r->err);
     if (given) {
         bool fits = given->dtype == type->dtype && given->rank == type->rank;
         for (int d = 0; fits && d < type->rank; d++) fits = given->shape[d] == shape[d];
@@ -140,6 +208,7 @@ static ppto_status bind_groups(run *r)
                            ? NULL
                            : (char *)r->slab + r->in->layout.offset[group->shared_buffer];
         pp_binding binding = {group->slots, group->tensors, group->args};
+        atomic_store_explicit(&group->ran, false, memory_order_relaxed);
         PP_TRY(group->device->bind(group->launch, &binding, shared));
     }
     return PPTO_OK;
@@ -168,11 +237,13 @@ static ppto_status dispatch(run *r)
 static void count_launches(run *r)
 {
     ppto_stats *s = &r->p->stats;
-    s->launches = s->kernels;
+    s->launches = 0; /* groups that only copy are no kernels of the plan's count */
     s->reads_bytes = s->writes_bytes = 0;
     for (size_t g = 0; g < r->plan->fused.groups.n; g++) {
         const pp_device_class *device = r->in->groups[g].device;
         uint64_t reads = 0, writes = 0;
+        s->launches +=
+            atomic_load_explicit(&r->in->groups[g].ran, memory_order_relaxed) && !pp_plan_is_copy(r->plan, g);
         if (device->counted) device->counted(r->in->groups[g].launch, &reads, &writes);
         s->reads_bytes += reads;
         s->writes_bytes += writes;
@@ -183,11 +254,10 @@ static void count_launches(run *r)
 static void hand_over(run *r, ppto_array **outputs)
 {
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
-        ppto_array *given = r->p->outputs[i], *result = r->results[i];
-        for (size_t j = 0; !result && j < i; j++)
-            if (r->plan->flat.outputs.at[j] == r->plan->flat.outputs.at[i]) result = r->results[j];
-        if (given && given != result) memcpy(given->data, result->data, (size_t)r->in->output_bytes[i]);
-        if (outputs) outputs[i] = ppto_array_retain(given ? given : result);
+        ppto_array *given = r->p->outputs[i], *written = r->results[first_of(r, i)];
+        ppto_array *own = given ? given : r->results[i] ? r->results[i] : written;
+        if (own != written) memcpy(own->data, written->data, (size_t)r->in->output_bytes[i]);
+        if (outputs) outputs[i] = ppto_array_retain(own);
     }
 }
 
@@ -198,6 +268,7 @@ static ppto_status run_all(run *r, ppto_array **outputs)
     PP_TRY(pp_context_check(r->p->ctx, r->err));
     PP_TRY(pack_inputs(r));
     PP_TRY(fix_sizes(r));
+    adopt(r);
     predict(r);
     PP_TRY(check_limit(r));
     PP_TRY(pp_numbers_eval(r->plan, r->in->names, r->inputs, r->p->literals, r->in->value, r->err));
@@ -208,7 +279,9 @@ static ppto_status run_all(run *r, ppto_array **outputs)
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) PP_TRY(find_result(r, i));
     PP_TRY(pp_pool_take(pool, (size_t)r->in->layout.bytes, &r->slab, r->err));
     PP_TRY(bind_groups(r));
-    PP_TRY(dispatch(r));
+    ppto_status status = dispatch(r);
+    let_go(r);
+    PP_TRY(status);
     pp_pool_count(pool, &after);
     r->p->stats.measured_peak_bytes = after.peak_bytes - before.current_bytes + held;
     r->p->stats.copied_bytes = r->copied;

@@ -107,11 +107,17 @@ struct ppto_tensor {
     pp_ref ref;
     const char *type_text;
 };
+enum { PP_RECENT_NAMES = 32 };
+
 struct ppto_graph {
     ppto_context *ctx;
     pp_graph *graph;
     pp_arena arena; /* handles */
     double record_start;
+    struct {
+        const char *name; /* static, so that its address is enough; a name never changes its meaning */
+        const pp_definition *definition;
+    } recent[PP_RECENT_NAMES]; /* operators called last */
 };
 ppto_tensor *pp_tensor_handle(ppto_graph *graph, pp_ref ref); /* NULL when ref is none or out of memory */
 
@@ -153,6 +159,7 @@ typedef struct pp_plan {
     pp_origin *origins; /* per graph node up to the highest origin */
     size_t n_origins;
     uint8_t *contiguous; /* per input: must be row-major (read linearly) */
+    uint32_t *readers;   /* per input: how many tensors of groups it is */
     double plan_seconds, compile_seconds;
     size_t kernel_hits, kernel_misses;
     pp_arena arena;
@@ -185,6 +192,7 @@ typedef struct pp_instance_group {
     pp_geometry geometry;
     uint32_t shared_buffer; /* UINT32_MAX: none */
     const pp_device_class *device;
+    atomic_bool ran; /* in this run */
 } pp_instance_group;
 
 typedef struct pp_instance {
@@ -214,6 +222,9 @@ void pp_instance_put(pp_instance *instance); /* back to the plan's idle list */
 void pp_instance_destroy(pp_instance *instance);
 /* Agreement of bound arrays with the declared inputs; names: values of named sizes. */
 ppto_status pp_instance_sizes(const pp_plan *plan, ppto_array *const *inputs, int64_t *names, pp_error *err);
+/* What recording could not decide: with these sizes every view lies inside its operand, no size is negative,
+ * and a reduction of nothing has a unit. E_VALUE, E_SHAPE. */
+ppto_status pp_instance_check(const pp_plan *plan, const int64_t *names, pp_error *err);
 
 /* ---- numbers.c
  * -------------------------------------------------------------------------------------------------------- */

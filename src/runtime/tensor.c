@@ -97,6 +97,12 @@ ppto_tensor *ppto_input_at(ppto_site site, ppto_graph *g, const char *name, ppto
         keep_error(g, &err);
         return NULL;
     }
+    if ((unsigned)dtype >= PP_DTYPE_COUNT) {
+        pp_error err = {.site = site};
+        pp_fail(&err, PPTO_E_DTYPE, "input %.60s: unknown dtype %d", name, (int)dtype);
+        keep_error(g, &err);
+        return NULL;
+    }
     return recorded(g, pp_graph_input(g->graph, name, dtype, false, dims, site, &ref), ref);
 }
 

@@ -9,7 +9,7 @@
 
 #include "ppto/array.h"
 #include "ppto/context.h"
-#include "program.h"
+#include "random_program.h"
 
 enum { FZ_CONFIGS = 26, FZ_VARIANTS = 2 };
 

@@ -3,11 +3,11 @@
  *             [--dump FOLDER]
  *
  * Runs N random programs, seeds S, S + 1, …, on the reference device and on configurations of the CPU device:
- * all of them, or three a program in turn. A difference is shrunk and printed as a text with its seed; exit
- * status 1. With
- * --fault (a build with -Dfaults=true) the fault is switched on and must be found and shrunk to at most 6
- * nodes. A crash or a program that does not end names its seed. --print shows programs and runs nothing;
- * --dump FOLDER also writes data and the value of every statement as NPY files, for compare_graphs.py. */
+ * all of them, or three a program in turn. A difference is shrunk and printed (the first three, or --show) as
+ * a text with its seed; exit status 1. A crash is a failure like another and is shrunk, too: a worker process
+ * runs the programs. With --fault (a build with -Dfaults=true) the fault is switched on and must be found and
+ * shrunk to at most 6 nodes. --print shows programs and runs nothing; --dump FOLDER also writes data and the
+ * value of every statement as NPY files, for compare_graphs.py. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -103,6 +103,7 @@ static bool parse(int argc, char **argv, options *o)
 
 static int print_all(const options *o, fz_checker *checker, fz_program *program)
 {
+    int failed = 0;
     for (long i = 0; i < o->graphs; i++) {
         fz_generate(o->seed + (uint64_t)i, program);
         if (o->folder) {
@@ -110,12 +111,15 @@ static int print_all(const options *o, fz_checker *checker, fz_program *program)
             for (int k = 0; k < program->n && program->n_outputs < FZ_OUTPUTS; k++)
                 if (program->node[k].op > FZ_NUMBER) program->output[program->n_outputs++] = k;
             fz_prune(program);
-            if (!fz_dump(checker, program, o->folder)) return 1;
+            if (!fz_dump(checker, program, o->folder)) {
+                failed = 1;
+                continue;
+            }
         }
         printf("# seed %llu\n", (unsigned long long)program->seed);
         fz_print(stdout, program);
     }
-    return 0;
+    return failed;
 }
 
 /* The planted fault must be found, and what is left must be small. */

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "ppto/array.h"
-#include "program.h"
+#include "random_program.h"
 
 typedef struct fz_random {
     uint64_t state;

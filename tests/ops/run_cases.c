@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "ppto/array.h"
 #include "ppto/run.h"
+#include "tests/graphfuzz/check.h"
 
 enum { CASE_INPUTS = 8, CASE_RESULTS = 16, CASE_NAME = 32 };
 

@@ -151,7 +151,7 @@ static void load(void)
 {
     pp_text text = {0};
     setup();
-    cr_assert_eq(pp_functions_emit(functions, sizeof functions / sizeof *functions, folds, 2, &text),
+    cr_assert_eq(pp_functions_emit(functions, sizeof functions / sizeof *functions, folds, 2, &text, 1),
                  PPTO_OK);
     const bool usable = has_compiler();
     const char *file = __FILE__, *end = strstr(file, "tests/unit/");
@@ -337,8 +337,8 @@ static void expect_states(const pp_fold *fold, states want, void *const *array, 
 
 static const pp_fold_loops *loops_of(int set, const pp_fold *fold)
 {
-    const pp_fold_loops *loops = find_fold(set, fold->lift != NULL ? fold->lift->hash : 0,
-                                           fold->step != NULL ? fold->step->hash : 0, fold->join->hash);
+    const pp_fold_loops *loops =
+        find_fold(set, pp_fold_lift_key(fold), fold->step != NULL ? fold->step->hash : 0, fold->join->hash);
     cr_assert_not_null(loops);
     return loops;
 }
@@ -391,7 +391,8 @@ static void check_folds(void)
     for (size_t i = 0; i < 4096; i++) values[i] = sample(i);
     for (int set = 0; set < SETS; set++)
         for (size_t f = 0; f < 3 && loaded[set] != NULL; f++) {
-            for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) check_fold(set, all[f], lengths[l]);
+            for (size_t l = 0; l < sizeof lengths / sizeof *lengths && !all[f]->joined; l++)
+                check_fold(set, all[f], lengths[l]);
             for (size_t r = 1; r < 12; r++) check_rows(set, all[f], r, 37);
         }
 }
@@ -438,7 +439,7 @@ Test(emit, runs_out_of_memory_softly)
         pp_text text = {0};
         pp_heap_fail_at(at, true);
         ppto_status status =
-            pp_functions_emit(functions, sizeof functions / sizeof *functions, folds, 2, &text);
+            pp_functions_emit(functions, sizeof functions / sizeof *functions, folds, 2, &text, 1);
         pp_heap_fail_at(0, false);
         done = status == PPTO_OK;
         cr_assert(done || status == PPTO_E_NOMEM, "allocation %d", (int)at);

@@ -2,7 +2,7 @@
  * The operators that random programs draw by row: which dtypes they take and what they give. An operator is
  * added here, or, when its shape follows a rule of its own, as an fz_op. clang-format off keeps the rows in
  * columns. */
-#include "program.h"
+#include "random_program.h"
 
 /* clang-format off */
 const fz_row fz_unary[] = {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "program.h"
+#include "random_program.h"
 
 bool fz_is_float(ppto_dtype dtype)
 {

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the library itself costs, apart from the elements: one JSON object per line on stdout.
+ *
+ *   latency [THREADS]          THREADS: workers of the context, default all the machine allows
+ *
+ * cached-chain    one run of a program that is bound already: 10 operators on 64 elements
+ * first-result    record, plan, compile and run a chain of 10 operators no plan exists for, in a warm process
+ * record          one node of a chain of 10,000 operators
+ * context-create  a context, created and destroyed; then also with the first result of `1 + 1` in it
+ *
+ * Every line has the least and the median of many samples: the least is what the code costs, the median what
+ * this machine made of it. Exit status 1 when the library failed or gave a wrong number. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "ppto/ppto.h"
+
+enum { ELEMENTS = 64, OPERATORS = 10, NODES = 10000, MAX_SAMPLES = 400 };
+
+typedef struct samples {
+    double at[MAX_SAMPLES];
+    size_t n;
+} samples;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void fail(ppto_context *ctx, const char *what)
+{
+    fprintf(stderr, "latency: %s: %s\n", what, ppto_error_text(ctx));
+    exit(1);
+}
+
+static void expect(ppto_context *ctx, bool good, const char *what)
+{
+    if (!good) fail(ctx, what);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* One line; the times are seconds, `scale` units of them. target: in these units, 0 for none. */
+static void report(const char *name, const char *unit, double scale, double target, samples *s)
+{
+    qsort(s->at, s->n, sizeof *s->at, by_value);
+    printf("{\"benchmark\": \"%s\", \"unit\": \"%s\", \"min\": %.4g, \"median\": %.4g, ", name, unit,
+           s->at[0] * scale, s->at[s->n / 2] * scale);
+    if (target > 0) printf("\"target\": %.4g, ", target);
+    printf("\"samples\": %zu}\n", s->n);
+}
+
+static ppto_context *new_context(int threads)
+{
+    ppto_options options = PPTO_OPTIONS_INIT;
+    ppto_context *ctx = NULL;
+    options.threads = threads;
+    if (ppto_context_create(&ctx, &options) != PPTO_OK) fail(NULL, "context");
+    return ctx;
+}
+
+/* ---- a cached chain ------------------------------------------------------------------------------------ */
+
+static ppto_tensor *chain(ppto_graph *graph)
+{
+    ppto_tensor *x = ppto_input(graph, "x", PPTO_F32, "N"), *y = ppto_input(graph, "y", PPTO_F32, "N");
+    ppto_tensor *z = ppto_sub(ppto_mul(ppto_add(ppto_mul(x, y), x), y), x);
+    return ppto_abs(ppto_sub(ppto_mul(ppto_add(ppto_mul(z, y), x), y), ppto_sqrt(x)));
+}
+
+static void cached_chain(ppto_context *ctx)
+{
+    enum { RUNS = 500, BATCHES = 200 };
+    const int64_t shape[] = {ELEMENTS};
+    samples s = {.n = BATCHES};
+    ppto_graph *graph = ppto_graph_create(ctx);
+    ppto_tensor *root = chain(graph);
+    ppto_program *program = NULL;
+    expect(ctx, ppto_compile(1, &root, &program) == PPTO_OK, "compile");
+    ppto_array *x = ppto_array_fill(ctx, PPTO_F32, 1, shape, "uniform(0.1,1)", "x");
+    ppto_array *y = ppto_array_fill(ctx, PPTO_F32, 1, shape, "uniform(0.1,1)", "y");
+    ppto_array *out = ppto_array_create(ctx, PPTO_F32, 1, shape);
+    expect(ctx, x != NULL && y != NULL && out != NULL, "arrays");
+    expect(ctx, ppto_program_bind_name(program, "x", x) == PPTO_OK, "bind");
+    expect(ctx, ppto_program_bind_name(program, "y", y) == PPTO_OK, "bind");
+    expect(ctx, ppto_program_bind_output(program, 0, out) == PPTO_OK, "bind the output");
+    for (size_t i = 0; i < BATCHES; i++) {
+        const double start = now();
+        for (int r = 0; r < RUNS; r++) expect(ctx, ppto_program_run(program, NULL) == PPTO_OK, "run");
+        s.at[i] = (now() - start) / RUNS;
+    }
+    report("cached-chain", "us", 1e6, 4, &s);
+    ppto_array_release(out);
+    ppto_array_release(y);
+    ppto_array_release(x);
+    ppto_program_destroy(program);
+    ppto_graph_destroy(graph);
+}
+
+/* ---- a first result ------------------------------------------------------------------------------------ */
+
+/* The digits of `number` in base 4 choose the operators, so no two numbers make one chain. */
+static ppto_tensor *new_chain(ppto_graph *graph, unsigned number)
+{
+    ppto_tensor *x = ppto_input(graph, "x", PPTO_F32, "N"), *y = ppto_input(graph, "y", PPTO_F32, "N");
+    ppto_tensor *z = x;
+    for (int i = 0; i < OPERATORS; i++, number /= 4) {
+        switch (number % 4) {
+        case 0: z = ppto_add(z, y); break;
+        case 1: z = ppto_mul(z, y); break;
+        case 2: z = ppto_sub(x, z); break;
+        default: z = ppto_maximum(z, y); break;
+        }
+    }
+    return z;
+}
+
+static double one_first_result(ppto_context *ctx, unsigned number, ppto_array *x, ppto_array *y)
+{
+    ppto_array *out = NULL;
+    const double start = now();
+    ppto_graph *graph = ppto_graph_create(ctx);
+    ppto_tensor *root = new_chain(graph, number);
+    const ppto_status status = ppto_eval(root, &out, "x", x, "y", y, NULL);
+    const double seconds = now() - start;
+    expect(ctx, status == PPTO_OK, "eval");
+    ppto_array_release(out);
+    ppto_graph_destroy(graph);
+    return seconds;
+}
+
+static void first_result(ppto_context *ctx)
+{
+    enum { WARM = 50, SAMPLES = 300, STEP = 2654435 };
+    const int64_t shape[] = {ELEMENTS};
+    samples s = {.n = SAMPLES};
+    ppto_array *x = ppto_array_fill(ctx, PPTO_F32, 1, shape, "uniform(0.1,1)", "x");
+    ppto_array *y = ppto_array_fill(ctx, PPTO_F32, 1, shape, "uniform(0.1,1)", "y");
+    expect(ctx, x != NULL && y != NULL, "arrays");
+    for (unsigned i = 0; i < WARM + SAMPLES; i++) {
+        const double seconds = one_first_result(ctx, i * STEP % 1048573u, x, y);
+        if (i >= WARM) s.at[i - WARM] = seconds;
+    }
+    report("first-result", "us", 1e6, 300, &s);
+    ppto_array_release(y);
+    ppto_array_release(x);
+}
+
+/* ---- recording ----------------------------------------------------------------------------------------- */
+
+static void record(ppto_context *ctx)
+{
+    enum { SAMPLES = 40 };
+    samples s = {.n = SAMPLES};
+    for (size_t i = 0; i < SAMPLES; i++) {
+        ppto_graph *graph = ppto_graph_create(ctx);
+        ppto_tensor *x = ppto_input(graph, "x", PPTO_F32, "N"), *z = x;
+        const double start = now();
+        for (int n = 0; n < NODES; n++) z = n % 2 != 0 ? ppto_add(z, x) : ppto_mul(z, x);
+        s.at[i] = (now() - start) / NODES;
+        expect(ctx, ppto_graph_error(graph) == PPTO_OK && z != NULL, "record");
+        ppto_graph_destroy(graph);
+    }
+    report("record", "ns per node", 1e9, 200, &s);
+}
+
+/* ---- contexts ------------------------------------------------------------------------------------------ */
+
+static void one_and_one(ppto_context *ctx)
+{
+    ppto_graph *graph = ppto_graph_create(ctx);
+    ppto_array *out = NULL;
+    expect(ctx, ppto_eval(ppto_expr(graph, "1.0 + 1.0"), &out, NULL) == PPTO_OK, "1 + 1");
+    ppto_array_release(out);
+    ppto_graph_destroy(graph);
+}
+
+static void contexts(int threads)
+{
+    enum { SAMPLES = 40 };
+    samples created = {.n = SAMPLES}, used = {.n = SAMPLES};
+    for (size_t i = 0; i < SAMPLES; i++) {
+        const double start = now();
+        ppto_context *ctx = new_context(threads);
+        created.at[i] = now() - start;
+        one_and_one(ctx);
+        used.at[i] = now() - start;
+        ppto_context_destroy(ctx);
+    }
+    report("context-create", "ms", 1e3, 2, &created);
+    report("context-first-result", "ms", 1e3, 0, &used);
+}
+
+int main(int argc, char **argv)
+{
+    const int threads = argc > 1 ? atoi(argv[1]) : 0;
+    ppto_context *ctx = new_context(threads);
+    cached_chain(ctx);
+    first_result(ctx);
+    record(ctx);
+    ppto_context_destroy(ctx);
+    contexts(threads);
+    return 0;
+}
