@@ -94,11 +94,27 @@ static void scale(ppto_array *a, double lo, double hi)
     }
 }
 
+static bool is_whole(double x)
+{
+    return x >= -0x1p53 && x <= 0x1p53 && (double)(int64_t)x == x;
+}
+
+/* Is the whole number a value of the dtype? Floats round, which is fine. */
+static bool holds(ppto_dtype dtype, int64_t value)
+{
+    if (pp_dtype_is_float(dtype)) return true;
+    uint64_t bits = pp_scalar_eval(PP_CAST, PPTO_I64, dtype, (uint64_t)value, 0, 0);
+    bool negative = pp_dtype_kind(dtype) != PP_KIND_INT && value < 0;
+    return !negative && (int64_t)pp_scalar_eval(PP_CAST, dtype, PPTO_I64, bits, 0, 0) == value;
+}
+
 static ppto_status fill_uniform(ppto_array *a, double lo, double hi, uint64_t seed, uint64_t stream,
                                 pp_error *err)
 {
     if (!pp_dtype_is_float(a->dtype))
         return pp_fail(err, PPTO_E_DTYPE, "uniform fills floats; use integers(lo,hi)");
+    if (!(lo < hi) || lo - lo != 0 || hi - hi != 0)
+        return pp_fail(err, PPTO_E_VALUE, "uniform(lo,hi): lo and hi must be finite, lo less than hi");
     pp_fill_random(seed, stream, a->dtype, ppto_array_elements(a), a->data);
     scale(a, lo, hi);
     return PPTO_OK;
@@ -107,7 +123,12 @@ static ppto_status fill_uniform(ppto_array *a, double lo, double hi, uint64_t se
 static ppto_status fill_integers(ppto_array *a, double lo, double hi, uint64_t seed, uint64_t stream,
                                  pp_error *err)
 {
-    if (!(lo < hi)) return pp_fail(err, PPTO_E_VALUE, "integers(lo,hi): lo must be less than hi");
+    if (!(lo < hi) || !is_whole(lo) || !is_whole(hi))
+        return pp_fail(err, PPTO_E_VALUE,
+                       "integers(lo,hi): lo and hi must be whole numbers below 2^53, lo less than hi");
+    if (!holds(a->dtype, (int64_t)lo) || !holds(a->dtype, (int64_t)hi - 1))
+        return pp_fail(err, PPTO_E_VALUE, "integers(%.0f,%.0f) do not fit %s", lo, hi,
+                       ppto_dtype_name(a->dtype));
     uint32_t w[4] = {0};
     int64_t n = ppto_array_elements(a), base = (int64_t)lo;
     uint64_t range = (uint64_t)((int64_t)hi - base);
@@ -165,6 +186,9 @@ static ppto_status fill(ppto_array *a, const char *filler, const char *stream_na
     int64_t elements = ppto_array_elements(a);
     size_t size = ppto_dtype_size(a->dtype);
     if (!parse(filler, name, args, &n)) name[0] = 0, n = -1;
+    int seed = strcmp(name, "random") == 0 || strcmp(name, "normal") == 0 ? 0 : 2;
+    if (n > seed && (!is_whole(args[seed]) || args[seed] < 0))
+        return pp_fail(err, PPTO_E_VALUE, "%s: a seed is a whole number from 0 to 2^53", filler);
     if (strcmp(name, "zeros") == 0 && n == 0) {
         memset(a->data, 0, (size_t)elements * size);
     } else if (strcmp(name, "ones") == 0 && n == 0) {

@@ -213,9 +213,13 @@ ppto_status ppto_opn_at(ppto_site site, ppto_graph *g, const char *name, const c
     ppto_status status = name && results ? PPTO_OK : pp_fail(&err, PPTO_E_VALUE, "op: an argument is NULL");
     if (status == PPTO_OK && !refs_of(g, n, tensors, &refs, &err)) status = err.code;
     if (status == PPTO_OK) {
-        pp_text_add(&text, "%s(", name);
+        const pp_definition *d = pp_library_find(pp_graph_library(g->graph), name);
+        bool list =
+            d && d->n_params && d->param[0].spec == PP_SPEC_TENSORS; /* all of them are its first argument */
+        pp_text_add(&text, "%s(%s", name, list ? "[" : "");
         for (size_t i = 0; i < n; i++) pp_text_add(&text, "%s$%zu", i ? ", " : "", i);
-        pp_text_add(&text, "%s%s)", n && params && *params ? ", " : "", params ? params : "");
+        pp_text_add(&text, "%s%s%s)", list ? "]" : "", n && params && *params ? ", " : "",
+                    params ? params : "");
         status = text.failed ? pp_fail(&err, PPTO_E_NOMEM, "out of memory")
                              : run_text(g, text.at, text.n, "<call>", refs, n, NULL, site, &names, &out,
                                         &count, &err);
