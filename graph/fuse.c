@@ -247,7 +247,7 @@ static bool no_cycle(fuser *f, uint32_t group, const demand *list)
 
 static bool has_room(const pp_group *g)
 {
-    return !g->closed && g->members.n < MAX_MEMBERS && g->leaves < MAX_LEAVES;
+    return g->members.n < MAX_MEMBERS && g->leaves < MAX_LEAVES;
 }
 
 /* All demands of one group on a value, when they agree on one map without guards. */
@@ -349,9 +349,8 @@ static bool shares_data(fuser *f, uint32_t id, uint32_t group)
 }
 
 /* Does the domain the group was made for have these sizes? Gives the axes. */
-static bool same_domain(fuser *f, const pp_group *g, const pp_type *type, uint8_t *axes)
+static bool same_domain(const pp_group *g, const pp_type *type, uint8_t *axes)
 {
-    (void)f;
     if (g->n_domain != type->rank || g->frame == PP_FRAME_CONTRACT) return false;
     for (uint32_t i = 0; i < type->rank; i++) {
         if (g->axes.size[g->domain[i]] != type->dim[i]) return false;
@@ -372,7 +371,7 @@ static bool find_sibling(fuser *f, uint32_t id, const demand *list, uint32_t *gr
         uint32_t at = (uint32_t)(n - 1 - back);
         pp_group *g = &f->out->groups.at[at];
         uint8_t axes[PPTO_MAX_RANK];
-        if (!has_room(g) || !same_domain(f, g, type, axes)) continue;
+        if (!has_room(g) || !same_domain(g, type, axes)) continue;
         bool reads = false;
         for (const demand *d = list; d; d = d->next) reads |= d->group == at;
         if (reads || !shares_data(f, id, at) || !no_cycle(f, at, list)) continue;
@@ -398,7 +397,7 @@ static bool reduces_alike(fuser *f, uint32_t id, uint32_t group)
         if (p->kind == PP_P_REDUCE) {
             uint8_t axes[PPTO_MAX_RANK];
             const pp_type *x = pp_flat_type(f->flat, f->flat->operands.at[p->first_operand]);
-            bool fits = p->rows == (g->frame == PP_FRAME_ROWS) && same_domain(f, g, x, axes);
+            bool fits = p->rows == (g->frame == PP_FRAME_ROWS) && same_domain(g, x, axes);
             for (uint32_t d = 0; fits && d < x->rank; d++)
                 fits = (p->u.fold.axes >> d & 1) == (g->role[axes[d]] == PP_AXIS_INNER);
             if (fits && shares_data(f, at, group)) return true;
@@ -683,7 +682,7 @@ static bool join_sibling(fuser *f, uint32_t id, const demand *list, uint32_t *gr
         uint8_t axes[PPTO_MAX_RANK], result[PPTO_MAX_RANK], inner_dim[PPTO_MAX_RANK],
             outer_dim[PPTO_MAX_RANK];
         uint32_t n_inner, n_outer;
-        if (!has_room(g) || !same_domain(f, g, x, axes)) continue;
+        if (!has_room(g) || !same_domain(g, x, axes)) continue;
         bool reads = false;
         for (const demand *d = list; d; d = d->next) reads |= d->group == at;
         if (reads || !shares_data(f, id, at) || !no_cycle(f, at, list)) continue;
@@ -853,14 +852,10 @@ static ppto_status walk(fuser *f)
     return status;
 }
 
-static int by_prim(uint32_t a, uint32_t b)
-{
-    return a < b ? -1 : a > b;
-}
 static void sort_ids(uint32_t *at, size_t n)
 {
     for (size_t i = 1; i < n; i++) /* nearly sorted, descending: reverse first */
-        for (size_t j = i; j > 0 && by_prim(at[j - 1], at[j]) > 0; j--) {
+        for (size_t j = i; j > 0 && at[j - 1] > at[j]; j--) {
             uint32_t t = at[j];
             at[j] = at[j - 1];
             at[j - 1] = t;

@@ -58,7 +58,6 @@ typedef struct pp_group {
     PP_VEC(uint32_t) members; /* compute prims inside, ascending after fusion */
     PP_VEC(uint32_t) needs;   /* groups whose stored values it reads */
     uint32_t leaves;          /* how many loads it may need */
-    bool closed;              /* takes no more members */
 } pp_group;
 
 typedef struct pp_fused {

@@ -626,7 +626,7 @@ static ppto_status emit_flat_stage(lowerer *l)
  * --------------------------------------------------------------------------------------------------------------
  */
 
-static ppto_status place_axis(lowerer *l, PP_UNUSED uint32_t n, uint8_t axis)
+static ppto_status place_axis(lowerer *l, uint8_t axis)
 {
     pp_axis a = {.role = l->group->role[axis]};
     PP_TRY(slot_of(l, l->group->axes.size[axis], &a.size));
@@ -638,7 +638,7 @@ static ppto_status place_axis(lowerer *l, PP_UNUSED uint32_t n, uint8_t axis)
 static ppto_status place_leaves(lowerer *l, uint8_t axis)
 {
     pp_axes *axes = &l->group->axes;
-    if (!axes->n_children[axis]) return place_axis(l, 0, axis);
+    if (!axes->n_children[axis]) return place_axis(l, axis);
     for (uint32_t c = 0; c < axes->n_children[axis]; c++)
         PP_TRY(place_leaves(l, (uint8_t)(axes->first_child[axis] + c)));
     return PPTO_OK;
@@ -652,7 +652,7 @@ static ppto_status place_axes(lowerer *l)
     if (!l->program->axes) return PPTO_E_NOMEM;
     for (size_t r = 0; r < sizeof outer; r++)
         for (uint32_t i = 0; i < axes->n_order; i++)
-            if (l->group->role[axes->order[i]] == outer[r]) PP_TRY(place_axis(l, i, axes->order[i]));
+            if (l->group->role[axes->order[i]] == outer[r]) PP_TRY(place_axis(l, axes->order[i]));
     for (uint32_t i = 0; i < l->group->n_inner; i++) PP_TRY(place_leaves(l, l->group->inner[i]));
     return PPTO_OK;
 }

@@ -57,7 +57,6 @@ static void plan_free(pp_plan *plan)
     pp_vec_free(&plan->inputs);
     pp_vec_free(&plan->numbers);
     pp_text_free(&plan->signature);
-    pp_text_free(&plan->recorded);
     pp_free(plan->literal_used);
     pp_free(plan->literal_value);
     pp_free(plan->origins);

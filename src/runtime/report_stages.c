@@ -62,10 +62,7 @@ ppto_status pp_report_operators(const pp_plan *plan, size_t group,
 
 void pp_report_graph(const pp_plan *plan, pp_text *out)
 {
-    if (plan->recorded.at)
-        pp_text_add(out, "recorded: %zu operators\n%s\nsimplified\n", plan->recorded_ops, plan->recorded.at);
-    else
-        pp_text_add(out, "simplified, from %zu operators\n", plan->recorded_ops);
+    pp_text_add(out, "simplified, from %zu operators\n", plan->recorded_ops);
     pp_flat_print(&plan->flat, out);
 }
 

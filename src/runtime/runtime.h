@@ -113,7 +113,6 @@ struct ppto_graph {
     ppto_context *ctx;
     pp_graph *graph;
     pp_arena arena; /* handles */
-    double record_start;
     struct {
         const char *name; /* static, so that its address is enough; a name never changes its meaning */
         const pp_definition *definition;
@@ -146,7 +145,6 @@ typedef struct pp_plan {
     uint64_t hash, last_use;
     pp_text signature;
     pp_types *types;
-    pp_text recorded; /* the flat graph before simplification, printed at explain's wish only */
     pp_flat flat;
     pp_fused fused;
     pp_lowered *lowered;      /* per group */
