@@ -179,6 +179,27 @@ pp_library_entry *pp_library_entry_of(const pp_library *library, const char *nam
     return found != NULL ? find_entry(library, found->definition->name) : NULL;
 }
 
+/* The same text from the name to the end, and the same kind. */
+static bool same_definition(const pp_definition *a, const pp_definition *b)
+{
+    const char *x = a->owner->source + a->at, *y = b->owner->source + b->at;
+    size_t n = a->end - a->at;
+    return a->is_fold == b->is_fold && a->ordered == b->ordered && n == b->end - b->at &&
+           memcmp(x, y, n) == 0;
+}
+
+bool pp_library_has(const pp_library *library, const pp_unit *unit)
+{
+    bool all = true;
+    lock_const(library);
+    for (const pp_definition *d = unit->definitions; d != NULL && all; d = d->next) {
+        const pp_library_name *found = find_name(library, d->name);
+        all = found != NULL && same_definition(found->definition, d);
+    }
+    unlock_const(library);
+    return all;
+}
+
 /* ---- adding a unit ----------------------------------------------------------------------------------- */
 
 static ppto_status add_name(pp_library *library, const pp_unit *unit, const char *name, uint32_t at,
@@ -204,6 +225,9 @@ static int by_definition_name(const void *a, const void *b)
 static ppto_status add_definitions(pp_library *library, pp_unit *unit, bool builtin, pp_error *err)
 {
     for (pp_definition *d = unit->definitions; d != NULL; d = d->next) {
+        const pp_library_name *known = find_name(library, d->name);
+        if (known != NULL && known->definition->owner != unit && same_definition(known->definition, d))
+            continue;
         d->builtin = builtin;
         pp_library_entry entry = {.definition = d};
         PP_TRY(add_name(library, unit, d->name, d->at, d, builtin, err));

@@ -16,6 +16,8 @@ void pp_library_destroy(pp_library *library);
 ppto_status pp_library_add(pp_library *library, pp_unit *take_unit, void (*destroy)(pp_unit *), bool builtin,
                            pp_error *err);
 /* By name or alias; NULL when unknown. Borrowed for the life of the library. */
+/* All definitions of the unit are there already, each under its name with the same text. */
+bool pp_library_has(const pp_library *library, const pp_unit *unit);
 const pp_definition *pp_library_find(const pp_library *library, const char *name);
 const char *pp_library_nearest(const pp_library *library,
                                const char *name); /* "did you mean"; NULL when nothing is near */

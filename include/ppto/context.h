@@ -54,6 +54,7 @@ PPTO_API const char *ppto_error_text(const ppto_context *ctx);
 PPTO_API ppto_status ppto_error_status(const ppto_context *ctx);
 
 /* Adds operators, folds and aliases written in the operator language (docs/language.md).
+ * A definition that is there already with the same text counts as one.
  * returns PPTO_OK; E_SYNTAX, E_NAME, E_VALUE with line and caret; nothing is added on failure */
 PPTO_API ppto_status ppto_define(ppto_context *ctx, const char *text);
 PPTO_API ppto_status ppto_define_named(ppto_context *ctx, const char *text, size_t length, const char *file);

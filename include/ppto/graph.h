@@ -54,8 +54,9 @@ PPTO_API ppto_tensor *ppto_op_at(ppto_site site, ppto_graph *graph, const char *
 
 /* A program text: an expression, or `input`, statements, `output`. Free names are declared by `declare` as it
  * likes: it calls ppto_input… on the graph and returns the tensor, or NULL when there is no such input (then
- * E_NAME). *n outputs in *outputs, their names in *names ("" for a bare expression); free both arrays with
- * ppto_outputs_free. */
+ * E_NAME). Operators and folds the text defines become known to the context, as by ppto_define; the same text
+ * again is no second definition. *n outputs in *outputs, their names in *names ("" for a bare expression);
+ * free both arrays with ppto_outputs_free. */
 typedef ppto_tensor *(*ppto_declare_fn)(void *arg, ppto_graph *graph, const char *name);
 PPTO_API ppto_status ppto_parse_program(ppto_graph *graph, const char *text, size_t length, const char *file,
                                         ppto_declare_fn declare, void *arg, size_t *n, ppto_tensor ***outputs,

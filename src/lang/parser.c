@@ -13,6 +13,7 @@
 ppto_status pp_parse_advance(pp_parser *p)
 {
     p->before = p->token.kind;
+    p->behind = p->token.at + p->token.n;
     p->token = p->next;
     if (p->token.kind == PP_T_END) return PPTO_OK;
     return pp_lexer_next(&p->lexer, &p->next, p->err);

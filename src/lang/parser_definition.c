@@ -206,6 +206,7 @@ ppto_status pp_parse_operator(pp_parser *p)
         PP_TRY(pp_parse_exprs(p, &d->body->value));
     }
     PP_TRY(pp_parse_no_gradient(p));
+    d->end = p->behind;
     *p->definitions = d;
     p->definitions = &d->next;
     return PPTO_OK;

@@ -155,6 +155,7 @@ ppto_status pp_parse_fold(pp_parser *p)
     if (p->token.kind == PP_T_LINE) PP_TRY(pp_parse_advance(p));
     PP_TRY(parse_parts(p, d));
     PP_TRY(pp_parse_no_gradient(p));
+    d->end = p->behind;
     *p->definitions = d;
     p->definitions = &d->next;
     return PPTO_OK;

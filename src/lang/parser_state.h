@@ -50,6 +50,7 @@ typedef struct pp_parser {
     pp_lexer lexer;
     pp_token token, next; /* the current one and the one after */
     uint8_t before;       /* kind of the last token consumed */
+    uint32_t behind;      /* where it ends */
     uint32_t depth, nodes;
     PP_VEC(pp_frame) frames;
     PP_VEC(pp_block) blocks;

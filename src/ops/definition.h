@@ -167,8 +167,9 @@ typedef struct pp_definition {
     const char *name;
     bool is_fold, ordered; /* fold, fold ordered */
     bool builtin;          /* from the shipped library */
-    uint32_t at;
-    const char *doc; /* the `## ` lines joined by newlines; "" when none */
+    uint32_t at;           /* of its name */
+    uint32_t end;          /* behind its last token */
+    const char *doc;       /* the `## ` lines joined by newlines; "" when none */
     pp_param *param;
     size_t n_params;
     pp_stmt *body; /* operators; an expression body is one PP_S_VALUE */

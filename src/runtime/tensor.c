@@ -170,9 +170,11 @@ static ppto_status run_text(ppto_graph *g, const char *text, size_t length, cons
 {
     pp_unit *unit = NULL;
     PP_TRY(pp_parse(text, length, file, PP_PARSE_PROGRAM, &unit, err));
+    bool given = !pp_library_has(pp_graph_library(g->graph), unit); /* the library keeps units that define */
+    if (given) PP_TRY(pp_library_add(pp_graph_library(g->graph), unit, pp_unit_destroy, false, err));
     ppto_status status =
         pp_graph_text(g->graph, unit, refs, n, c ? declare : NULL, c, site, names, results, n_results);
-    pp_unit_destroy(unit);
+    if (!given) pp_unit_destroy(unit);
     if (status != PPTO_OK) {
         const pp_error *first = pp_graph_error(g->graph);
         if (first->code != PPTO_OK) *err = *first;

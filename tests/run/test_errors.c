@@ -292,6 +292,38 @@ static void hostile(char *text, bool definition)
     free(text);
 }
 
+/* A program may define what it uses, before or after; twice the same text is one definition, another is none.
+ */
+Test(errors, a_program_defines_what_it_uses)
+{
+    static const char text[] = "y = twice(1) + twice(2)\nop twice(x: any) = x * 2   # once\noutput y";
+    static const char same[] = "op twice(x: any) = x * 2\ntwice(3)";
+    static const char other[] = "op twice(x: any) = x * 3\ntwice(3)";
+    ppto_tensor **outputs;
+    char **names;
+    size_t n;
+    for (int k = 0; k < 3; k++) {
+        ppto_graph *g = ppto_graph_create(ctx);
+        const char *now = k == 1 ? same : text;
+        cr_assert_eq(ppto_parse_program(g, now, strlen(now), NULL, NULL, NULL, &n, &outputs, &names), PPTO_OK,
+                     "%s", ppto_error_text(ctx));
+        ppto_array *out = NULL;
+        cr_assert_eq(ppto_eval(outputs[0], &out, NULL), PPTO_OK, "%s", ppto_error_text(ctx));
+        cr_expect_eq(*(const int64_t *)ppto_array_data(out), 6);
+        ppto_array_release(out);
+        ppto_outputs_free(n, outputs, names);
+        ppto_graph_destroy(g);
+    }
+    ppto_graph *g = ppto_graph_create(ctx);
+    cr_expect_eq(ppto_parse_program(g, other, strlen(other), NULL, NULL, NULL, &n, &outputs, &names),
+                 PPTO_E_NAME);
+    cr_expect_not_null(strstr(ppto_error_text(ctx), "`twice` is taken by another definition"), "%s",
+                       ppto_error_text(ctx));
+    ppto_graph_destroy(g);
+    cr_expect_eq(ppto_define(ctx, "op twice(x: any) = x * 2"), PPTO_OK, "%s", ppto_error_text(ctx));
+    cr_expect_eq(ppto_define(ctx, "op twice(x: float) = x * 2"), PPTO_E_NAME);
+}
+
 Test(errors, hostile_texts_are_answered_soon)
 {
     hostile(repeated("", "(", 100000, ""), false);
