@@ -127,6 +127,9 @@ static void print_json(const cli_arguments *arguments, const result *r)
            arguments->warmup, r->stats.threads);
     printf("\"executor\": \"%s\", \"tier\": \"%s\", \"kernels\": %zu, \"bytes\": %" PRIu64 ", ",
            r->stats.executor, r->stats.tier, r->stats.kernels, r->bytes);
+    printf("\"predicted_peak_bytes\": %" PRIu64 ", \"measured_peak_bytes\": %" PRIu64
+           ", \"lower_bound_bytes\": %" PRIu64 ", ",
+           r->stats.predicted_peak_bytes, r->stats.measured_peak_bytes, r->stats.lower_bound_bytes);
     key("gb_per_s", rate((double)r->bytes, r->median));
     printf("\"flops\": %.0f, \"gflop_per_s\": ", r->flops);
     cli_json_number(stdout, rate(r->flops, r->median));

@@ -3,6 +3,7 @@
  * layout beats; memory is taken over in place and from donated inputs; a limit refuses before anything runs;
  * the bytes that kernels touch are those that explain says; a run seen before allocates nothing. */
 #include <criterion/criterion.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static void bind_all(prepared *r, const char *text)
     for (size_t i = 0; i < ppto_program_inputs(r->p); i++) {
         const char *name = ppto_program_input_name(r->p, i);
         char declared[64];
-        snprintf(declared, sizeof declared, "%s: f32[", name);
+        snprintf(declared, sizeof declared, " %s: f32[", name);
         const char *at = strstr(text, declared);
         cr_assert_not_null(at, "%s", name);
         int64_t shape[PPTO_MAX_RANK];
@@ -92,7 +93,7 @@ static void finish(prepared *r)
     ppto_program_destroy(r->p);
 }
 
-/* ---- graphs ---- */
+/* ---- graphs: the programs of perf/graphs, which perf/peaks.py lists ---- */
 
 #define X "input x: f32[64, 96]\n"
 #define W "input w: f32[96, 96]\n"
@@ -100,36 +101,30 @@ static void finish(prepared *r)
 #define SCAN(in, out) out " = cumulative_sum(" in " * 1.5, axis=1)\n"
 #define DOWN(in, out) out " = cumulative_sum(" in " * 1.5, axis=0)\n"
 
-static const char *const graphs[] = {
-    X "output y = exp(x) * 2 + 1",
-    X "output y = softmax(x, axis=1)",
-    X "output y = softmax(x, axis=0)",
-    X "output y = softmax(softmax(softmax(x, axis=1), axis=0), axis=1)",
-    X "output y = sum(exp(x)), z = mean(x, axis=0)",
-    X W BLOCK("x", "a") "output y = a",
-    X W BLOCK("x", "a") BLOCK("a", "b") BLOCK("b", "c") BLOCK("c", "d") "output y = d",
-    X SCAN("x", "a") SCAN("a", "b") SCAN("b", "c") SCAN("c", "d") "output y = d",
-    X SCAN("x", "a") SCAN("a", "b") "output y = a + b",
-    X W "a = x @ w\nb = cumulative_sum(x, axis=1)\nc = softmax(x, axis=0)\noutput y = a @ w + b @ w + c @ w",
-    X W "a = x @ w\noutput y = (a - mean(a, axis=0)) / (std(a, axis=0) + 1)",
-    X W "q = x @ w\nk = x @ w.T\nv = x @ (w * 2)\noutput y = softmax(q @ k.T / 9, axis=1) @ v + x",
-    X "input w: f32[96, 32]\ninput v: f32[32, 10]\noutput p = softmax(relu(x @ w) @ v, axis=1)",
-    X "input w: f32[96, 32]\ninput v: f32[32, 10]\np = softmax(relu(x @ w) @ v, axis=1)\n"
-      "output top = argmax(p, axis=1), best = max(p, axis=1), q = p",
-    X W "output y = concat([x @ w, x, exp(x)], axis=1)",
-    X W "output y = (x @ w).T @ x",
-    X W "output y = sum((x @ w) * x, axis=1)",
-    X "output y = layer_norm(x + 1, x[0], x[1])",
-    X W "a = x @ w\noutput y = reshape(a, [96, 64]) @ a",
-    X "output y = x, z = x, w = x + 0",
-    X W "a = x @ w\nb = a @ w\nc = b @ w\nd = c @ w\ne = d @ w\noutput y = a + b + c + d + e",
-    X "input small: f32[1, 1]\noutput y = cumulative_sum(cumulative_sum(x, axis=0), axis=1) + small",
-};
-enum { GRAPHS = sizeof graphs / sizeof *graphs };
+enum { MAX_GRAPHS = 64, MAX_TEXT = 4096 };
+static char graphs[MAX_GRAPHS][MAX_TEXT];
+static size_t n_graphs;
+
+static void read_graphs(void)
+{
+    glob_t found;
+    cr_assert_eq(glob(GRAPHS "/*.ppto", 0, NULL, &found), 0, "no graphs in " GRAPHS);
+    cr_assert_leq(found.gl_pathc, MAX_GRAPHS);
+    for (n_graphs = 0; n_graphs < found.gl_pathc; n_graphs++) {
+        FILE *file = fopen(found.gl_pathv[n_graphs], "r");
+        cr_assert_not_null(file);
+        size_t n = fread(graphs[n_graphs], 1, MAX_TEXT - 1, file);
+        cr_assert_lt(n, MAX_TEXT - 1, "%s is too long", found.gl_pathv[n_graphs]);
+        fclose(file);
+    }
+    globfree(&found);
+    cr_assert_geq(n_graphs, 20);
+}
 
 static void peaks(const char *executor, int threads)
 {
-    for (size_t i = 0; i < GRAPHS; i++) {
+    read_graphs();
+    for (size_t i = 0; i < n_graphs; i++) {
         ppto_context *ctx = make_context(executor, threads, 0, false);
         prepared r = prepare(ctx, graphs[i]);
         for (int again = 0; again < 2; again++) {
@@ -218,7 +213,8 @@ static uint64_t sum_of(const char *json, const char *key, size_t *count)
 Test(memory, counted_bytes_are_those_of_explain)
 {
     ppto_context *ctx = make_context("serial", 1, 0, true);
-    for (size_t i = 0; i < GRAPHS; i++) {
+    read_graphs();
+    for (size_t i = 0; i < n_graphs; i++) {
         prepared r = prepare(ctx, graphs[i]);
         ppto_stats s = run(&r);
         char *json = NULL;
@@ -226,8 +222,9 @@ Test(memory, counted_bytes_are_those_of_explain)
         cr_assert_eq(ppto_program_explain(r.p, PPTO_EXPLAIN_SUMMARY, true, &json), PPTO_OK);
         uint64_t reads = sum_of(json, "\"reads_bytes\": ", &groups);
         uint64_t writes = sum_of(json, "\"writes_bytes\": ", &groups);
-        cr_expect_eq(reads, s.reads_bytes, "%s\nexplained %" PRIu64 ", counted %" PRIu64, graphs[i], reads,
-                     s.reads_bytes);
+        bool by_value = strstr(graphs[i], "take(") != NULL; /* which elements are read depends on the data */
+        cr_expect(by_value ? reads >= s.reads_bytes : reads == s.reads_bytes,
+                  "%s\nexplained %" PRIu64 ", counted %" PRIu64, graphs[i], reads, s.reads_bytes);
         cr_expect_eq(writes, s.writes_bytes, "%s\nexplained %" PRIu64 ", counted %" PRIu64, graphs[i], writes,
                      s.writes_bytes);
         cr_expect_eq(sum_of(json, "\"kernels\": ", &kernels), s.kernels, "%s", graphs[i]);
