@@ -91,6 +91,7 @@ def make_files():
     write("none.ppto", "h = 1\n")
     write("ops.ppto", "## Twice.\nop twice(x: num) = x + x\n")
     write("more.ppto", "op thrice(x: num) = twice(x) + x\n")
+    write("other_twice.ppto", "op twice(x: num) = 2 * x\n")
     write("bad_ops.ppto", "op twice(x num) = x\n")
     write("folder/model", "output y = 1 + 1\n")
     write("a/b", "output y = 40 + 2\n")
