@@ -29,6 +29,9 @@ typedef struct ppto_options {
     uint64_t memory_limit; /* bytes of tensors, scratch and results; 0: none */
     uint64_t sim_seed;     /* of the sim executor */
     uint32_t grain;        /* elements per task, 0: chosen; any value gives the same bits */
+    uint32_t chunk;        /* rows of a piece (a power of two): runs go piece by piece along the first axis of
+                              their largest input where that is possible. 0: only when the limit or a file asks
+                              for it, with a length that is chosen. Any value gives the same bits */
     bool no_optimise;      /* run graphs as recorded */
     bool count_bytes;      /* count the bytes every kernel touches (slow; for tests) */
     ppto_log_fn log;
@@ -36,7 +39,7 @@ typedef struct ppto_options {
 } ppto_options;
 #define PPTO_OPTIONS_INIT                                                                                    \
     {                                                                                                        \
-        sizeof(ppto_options), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, false, false, NULL, NULL                \
+        sizeof(ppto_options), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, false, false, NULL, NULL             \
     }
 
 /* Creates a context; no thread is started before the first run. options NULL: the environment and defaults.

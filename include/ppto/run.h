@@ -51,6 +51,7 @@ typedef struct ppto_stats {
     const char *executor, *tier; /* static */
     int threads;
     double record_seconds, plan_seconds, compile_seconds, run_seconds;
+    uint64_t pieces; /* the last run was cut into, over all its passes; 0: it ran whole */
 } ppto_stats;
 PPTO_API ppto_status ppto_program_stats(const ppto_program *program,
                                         ppto_stats *stats); /* stats->size set by the caller */

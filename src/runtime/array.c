@@ -72,6 +72,27 @@ ppto_status pp_array_new(ppto_context *ctx, ppto_dtype dtype, int rank, const in
     return PPTO_OK;
 }
 
+ppto_status pp_array_over(ppto_context *ctx, void *data, ppto_dtype dtype, int rank, const int64_t *shape,
+                          ppto_array **out)
+{
+    *out = new_record(ctx, dtype, rank, shape);
+    if (!*out) return PPTO_E_NOMEM;
+    (*out)->data = data;
+    return PPTO_OK;
+}
+
+ppto_status pp_array_window(const ppto_array *array, int axis, int64_t row, int64_t rows, ppto_array **out)
+{
+    PP_TRY(pp_array_over(array->ctx, array->data, array->dtype, array->rank, array->shape, out));
+    memcpy((*out)->stride, array->stride, sizeof array->stride);
+    (*out)->number = array->number;
+    (*out)->number_bits = array->number_bits;
+    if (axis >= array->rank) return PPTO_OK;
+    (*out)->data = (char *)array->data + row * array->stride[axis];
+    (*out)->shape[axis] = rows;
+    return PPTO_OK;
+}
+
 ppto_array *ppto_array_create(ppto_context *ctx, ppto_dtype dtype, int rank, const int64_t *shape)
 {
     pp_error err = {0};

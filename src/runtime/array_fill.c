@@ -28,12 +28,13 @@ static uint32_t word_at(uint64_t seed, uint64_t stream, uint64_t i, uint32_t w[4
     return w[i % 4];
 }
 
-void pp_fill_random(uint64_t seed, uint64_t stream, ppto_dtype dtype, int64_t n, void *out)
+/* Elements [first, first + n) of the stream; first a multiple of 4. */
+static void fill_from(uint64_t seed, uint64_t stream, int64_t first, ppto_dtype dtype, int64_t n, void *out)
 {
     uint32_t w[4] = {0};
     size_t size = ppto_dtype_size(dtype);
     for (int64_t e = 0; e < n; e++) {
-        uint64_t i = (uint64_t)e;
+        uint64_t i = (uint64_t)(first + e);
         if (size == 8) {
             uint64_t low = word_at(seed, stream, 2 * i, w),
                      u = low | (uint64_t)word_at(seed, stream, 2 * i + 1, w) << 32;
@@ -53,6 +54,11 @@ void pp_fill_random(uint64_t seed, uint64_t stream, ppto_dtype dtype, int64_t n,
         else
             memcpy((char *)out + (size_t)e * size, &word, size); /* little-endian: the low bits */
     }
+}
+
+void pp_fill_random(uint64_t seed, uint64_t stream, ppto_dtype dtype, int64_t n, void *out)
+{
+    fill_from(seed, stream, 0, dtype, n, out);
 }
 
 static uint64_t stream_of(const char *name)
@@ -143,33 +149,53 @@ static ppto_status fill_integers(ppto_array *a, double lo, double hi, uint64_t s
     return PPTO_OK;
 }
 
+enum { NORMAL_BLOCK = 65536 };
+
+/* Block after block through the program: u, v and the result are windows of this many elements. */
+static ppto_status normal_blocks(ppto_array *a, ppto_program *p, ppto_array *u, ppto_array *v, uint64_t seed,
+                                 uint64_t stream, pp_error *err)
+{
+    int64_t n = ppto_array_elements(a), size = (int64_t)ppto_dtype_size(a->dtype);
+    ppto_status status = PPTO_OK;
+    for (int64_t at = 0; status == PPTO_OK && at < n; at += NORMAL_BLOCK) {
+        int64_t rows = n - at < NORMAL_BLOCK ? n - at : NORMAL_BLOCK;
+        ppto_array *of[2] = {u, v}, *to = NULL;
+        const uint64_t streams[] = {stream, stream ^ 0x9e3779b97f4a7c15u};
+        for (int k = 0; status == PPTO_OK && k < 2; k++) {
+            ppto_array *window = NULL;
+            fill_from(seed, streams[k], at, a->dtype, rows, of[k]->data);
+            status = pp_array_window(of[k], 0, 0, rows, &window);
+            if (status == PPTO_OK) status = ppto_program_bind_name(p, k ? "v" : "u", window);
+            ppto_array_release(window);
+        }
+        if (status == PPTO_OK)
+            status = pp_array_over(a->ctx, (char *)a->data + at * size, a->dtype, 1, &rows, &to);
+        if (status == PPTO_OK) status = ppto_program_bind_output(p, 0, to);
+        if (status == PPTO_OK) status = ppto_program_run(p, NULL);
+        ppto_array_release(to);
+    }
+    return status == PPTO_OK ? status : pp_fail(err, status, "%s", ppto_error_text(a->ctx));
+}
+
 /* Box and Muller 1958 on two streams, computed by ppto itself. */
 static ppto_status fill_normal(ppto_array *a, uint64_t seed, uint64_t stream, pp_error *err)
 {
     if (!pp_dtype_is_float(a->dtype)) return pp_fail(err, PPTO_E_DTYPE, "normal fills floats");
+    const int64_t block = NORMAL_BLOCK;
     ppto_array *u = NULL, *v = NULL;
     ppto_graph *g = ppto_graph_create(a->ctx);
     ppto_program *program = NULL;
     ppto_status status = g ? PPTO_OK : pp_fail(err, ppto_error_status(a->ctx), "%s", ppto_error_text(a->ctx));
-    if (status == PPTO_OK) status = pp_array_new(a->ctx, a->dtype, a->rank, a->shape, &u, err);
-    if (status == PPTO_OK) status = pp_array_new(a->ctx, a->dtype, a->rank, a->shape, &v, err);
+    if (status == PPTO_OK) status = pp_array_new(a->ctx, a->dtype, 1, &block, &u, err);
+    if (status == PPTO_OK) status = pp_array_new(a->ctx, a->dtype, 1, &block, &v, err);
     if (status == PPTO_OK) {
-        char dims[PPTO_MAX_RANK * 24] = "";
-        for (int i = 0; i < a->rank; i++)
-            snprintf(dims + strlen(dims), sizeof dims - strlen(dims), "%s%lld", i ? ", " : "",
-                     (long long)a->shape[i]);
-        pp_fill_random(seed, stream, a->dtype, ppto_array_elements(a), u->data);
-        pp_fill_random(seed, stream ^ 0x9e3779b97f4a7c15u, a->dtype, ppto_array_elements(a), v->data);
-        ppto_input(g, "u", a->dtype, dims);
-        ppto_input(g, "v", a->dtype, dims);
+        ppto_input(g, "u", a->dtype, "N");
+        ppto_input(g, "v", a->dtype, "N");
         ppto_tensor *y = ppto_expr(g, "sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v)");
         status = ppto_compile(1, &y, &program);
-        if (status == PPTO_OK) status = ppto_program_bind_name(program, "u", u);
-        if (status == PPTO_OK) status = ppto_program_bind_name(program, "v", v);
-        if (status == PPTO_OK) status = ppto_program_bind_output(program, 0, a);
-        if (status == PPTO_OK) status = ppto_program_run(program, NULL);
         if (status != PPTO_OK) pp_fail(err, status, "%s", ppto_error_text(a->ctx));
     }
+    if (status == PPTO_OK) status = normal_blocks(a, program, u, v, seed, stream, err);
     ppto_program_destroy(program);
     ppto_graph_destroy(g);
     ppto_array_release(u);

@@ -72,6 +72,27 @@ static void first_stats(ppto_program *p)
     if (p->plan_hit) p->stats.kernel_hits = p->stats.kernels;
 }
 
+ppto_status pp_program_of_plan(pp_plan *take_plan, ppto_program **out)
+{
+    ppto_program *p = pp_calloc(1, sizeof *p);
+    if (!p) {
+        pp_plan_release(take_plan);
+        return PPTO_E_NOMEM;
+    }
+    p->ctx = take_plan->ctx;
+    p->plan = take_plan;
+    p->whole = true;
+    p->literals = pp_calloc(1, sizeof *p->literals);
+    ppto_status status = p->literals ? room(p) : PPTO_E_NOMEM;
+    if (status == PPTO_OK) first_stats(p);
+    if (status != PPTO_OK) {
+        ppto_program_destroy(p);
+        return status;
+    }
+    *out = p;
+    return PPTO_OK;
+}
+
 static ppto_status compile(size_t n, ppto_tensor *const *outputs, ppto_program **out, pp_error *err)
 {
     PP_TRY(check_outputs(n, outputs, err));

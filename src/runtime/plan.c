@@ -251,6 +251,67 @@ static ppto_status plan_make(ppto_graph *graph, const pp_ref *outputs, size_t n,
     return PPTO_OK;
 }
 
+/* Inputs are ports: number k of the part is input k, whether the simplified graph still reads it or not. */
+static ppto_status keep_ports(pp_plan *plan, const pp_flat *flat, size_t n)
+{
+    PP_TRY(pp_vec_reserve(&plan->inputs, n + 1));
+    for (size_t i = 0; i < n; i++) {
+        pp_plan_input input = {.prim = PP_NONE, .graph_index = (uint32_t)i};
+        char name[32];
+        for (size_t id = 0; id < flat->prims.n; id++)
+            if (flat->prims.at[id].kind == PP_P_INPUT && flat->prims.at[id].number == i)
+                input.type = flat->prims.at[id].type;
+        snprintf(name, sizeof name, "port %zu", i);
+        if (!(input.name = pp_strdup(name))) return PPTO_E_NOMEM;
+        PP_TRY(pp_vec_push(&plan->inputs, input));
+    }
+    return PPTO_OK;
+}
+
+static ppto_status expand_part(pp_plan *plan, const pp_plan *whole, pp_part *part)
+{
+    PP_TRY(keep_ports(plan, &part->flat, part->reads.n));
+    if (plan->ctx->settings.o.no_optimise) {
+        plan->flat = part->flat;
+        part->flat = (pp_flat){0};
+    } else {
+        PP_TRY(pp_simplify(&part->flat, &plan->flat, plan->literal_used, 0));
+    }
+    for (uint32_t id = 0; id < plan->flat.prims.n; id++)
+        if (plan->flat.prims.at[id].kind == PP_P_INPUT)
+            plan->inputs.at[plan->flat.prims.at[id].number].prim = id;
+    plan->n_origins = whole->n_origins;
+    plan->origins = pp_calloc(plan->n_origins + 1, sizeof *plan->origins);
+    if (!plan->origins) return PPTO_E_NOMEM;
+    if (plan->n_origins) memcpy(plan->origins, whole->origins, plan->n_origins * sizeof *plan->origins);
+    return pp_fuse(&plan->flat, !plan->ctx->settings.o.no_optimise, &plan->fused);
+}
+
+ppto_status pp_plan_of_part(pp_plan *whole, pp_part *part, pp_plan **out, pp_error *err)
+{
+    pp_plan *plan = pp_calloc(1, sizeof *plan);
+    if (!plan) return PPTO_E_NOMEM;
+    plan->ctx = whole->ctx;
+    plan->refs = 1;
+    plan->types = part->types;
+    part->types = NULL;
+    plan->literal_used = pp_calloc(1, 1);
+    plan->literal_value = pp_calloc(1, sizeof *plan->literal_value);
+    ppto_status status = plan->literal_used && plan->literal_value ? PPTO_OK : PPTO_E_NOMEM;
+    if (status == PPTO_OK) status = expand_part(plan, whole, part);
+    if (status == PPTO_OK) status = keep_numbers(plan);
+    if (status == PPTO_OK) status = lower_all(plan, err);
+    if (status == PPTO_OK) status = keep_readers(plan);
+    if (status != PPTO_OK) {
+        pp_flat_free(&part->flat); /* before its types */
+        part->flat = (pp_flat){0};
+        plan_free(plan);
+        return pp_fail(err, status, "planning a piece: %s", ppto_status_text(status));
+    }
+    *out = plan;
+    return PPTO_OK;
+}
+
 /* ---- the cache
  * ---------------------------------------------------------------------------------------------------------
  */

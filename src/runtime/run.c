@@ -261,6 +261,102 @@ static void hand_over(run *r, ppto_array **outputs)
     }
 }
 
+static bool over_limit(const run *r)
+{
+    uint64_t limit = pp_pool_get_limit(r->p->ctx->pool);
+    return limit != 0 && r->p->stats.predicted_peak_bytes > limit;
+}
+
+static bool by_pieces(const run *r)
+{
+    return !r->p->whole && (r->p->ctx->settings.o.chunk != 0 || over_limit(r));
+}
+
+/* A later pass may read what an earlier one wrote over: nothing is adopted. */
+static void give_back(run *r)
+{
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
+        ppto_array_release(r->results[i]);
+        r->results[i] = NULL;
+    }
+    predict(r);
+}
+
+static ppto_status run_region(run *r, pp_region_run *region, ppto_array **outputs)
+{
+    ppto_stats *s = &r->p->stats;
+    s->predicted_peak_bytes = pp_region_predicted(region);
+    if (s->lower_bound_bytes > s->predicted_peak_bytes) s->lower_bound_bytes = s->predicted_peak_bytes;
+    if (s->serial_bound_bytes > s->predicted_peak_bytes) s->serial_bound_bytes = s->predicted_peak_bytes;
+    pp_pool_counters before;
+    pp_pool_count(r->p->ctx->pool, &before);
+    uint64_t held =
+        owned_bytes(r->inputs, r->plan->inputs.n) + owned_bytes(r->p->outputs, r->plan->flat.outputs.n);
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++) PP_TRY(find_result(r, i));
+    PP_TRY(pp_region_execute(region, r->results));
+    s->measured_peak_bytes = pp_region_measured(region) - before.current_bytes + held;
+    s->copied_bytes = r->copied;
+    hand_over(r, outputs);
+    return PPTO_OK;
+}
+
+/* Over the limit, and not to be cut: the operator that prevents it, and the limit that would do. */
+static ppto_status cannot_be_cut(run *r, uint32_t culprit, const char *why)
+{
+    uint64_t need = r->p->stats.predicted_peak_bytes;
+    const pp_origin *origin = culprit == PP_NONE ? NULL : pp_plan_origin(r->plan, culprit);
+    pp_text text = {0};
+    pp_text_add(&text, "the run needs %llu bytes, the memory limit is %llu; it cannot go piece by piece",
+                (unsigned long long)need, (unsigned long long)pp_pool_get_limit(r->p->ctx->pool));
+    if (origin && origin->site.file)
+        pp_text_add(&text, " because of %s (%s:%d): %s", origin->operator_name, origin->site.file,
+                    (int)origin->site.line, why);
+    else if (origin)
+        pp_text_add(&text, " because of %s: %s", origin->operator_name, why);
+    else
+        pp_text_add(&text, ": %s", why);
+    pp_text_add(&text, "; the least limit that would do is %llu", (unsigned long long)need);
+    ppto_status status = pp_fail(r->err, PPTO_E_LIMIT, "%s", text.at ? text.at : "over the memory limit");
+    pp_text_free(&text);
+    return status;
+}
+
+/* *done: the run was tried piece by piece, and the status is its own. */
+static ppto_status try_pieces(run *r, ppto_array **outputs, bool *done)
+{
+    pp_region_run *region;
+    pp_error why = {0};
+    uint32_t culprit;
+    give_back(r);
+    uint64_t fixed = r->p->stats.predicted_peak_bytes - r->in->layout.bytes - r->in->scratch_bytes;
+    bool over = over_limit(r);
+    if (over) { /* the whole run is out of the question: its workers' scratch is of more use to the pieces */
+        pp_dispatch_destroy(r->in->dispatch);
+        r->in->dispatch = NULL;
+    }
+    ppto_status status = pp_region_open(r->p, r->inputs, r->in->names, fixed, &region, &culprit, &why);
+    *done = status != PPTO_E_UNSUPPORTED || over;
+    if (status == PPTO_E_UNSUPPORTED && over) cannot_be_cut(r, culprit, why.text);
+    if (status == PPTO_OK) status = run_region(r, region, outputs);
+    pp_region_close(region);
+    if (over) { /* it cannot run any more */
+        pp_instance_destroy(r->in);
+        r->in = r->p->instance = NULL;
+    }
+    if (!*done) return PPTO_OK;
+    return status == PPTO_OK
+               ? status
+               : pp_fail(r->err, status, "%s", why.text[0] ? why.text : ppto_status_text(status));
+}
+
+ppto_status pp_run_prepare(ppto_program *p, uint64_t *bytes, pp_error *err)
+{
+    run r = {.p = p, .plan = p->plan, .inputs = p->inputs, .err = err};
+    PP_TRY(fix_sizes(&r));
+    *bytes = r.in->layout.bytes + r.in->scratch_bytes;
+    return PPTO_OK;
+}
+
 static ppto_status run_all(run *r, ppto_array **outputs)
 {
     pp_pool *pool = r->p->ctx->pool;
@@ -270,6 +366,12 @@ static ppto_status run_all(run *r, ppto_array **outputs)
     PP_TRY(fix_sizes(r));
     adopt(r);
     predict(r);
+    r->p->stats.pieces = 0;
+    if (by_pieces(r)) {
+        bool done;
+        ppto_status status = try_pieces(r, outputs, &done);
+        if (done || status != PPTO_OK) return status;
+    }
     PP_TRY(check_limit(r));
     PP_TRY(pp_numbers_eval(r->plan, r->in->names, r->inputs, r->p->literals, r->in->value, r->err));
     pp_pool_count(pool, &before);

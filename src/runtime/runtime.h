@@ -15,6 +15,7 @@
 #include "devices/device.h"
 #include "graph/graph.h"
 #include "graph/lower.h"
+#include "graph/region.h"
 #include "memory/layout.h"
 #include "memory/pool.h"
 #include "ppto/array.h"
@@ -97,6 +98,12 @@ bool pp_array_contiguous(const ppto_array *array);
 void pp_array_extent(const ppto_array *array, const char **lo, const char **hi);
 /* Copies elements into row-major memory. */
 void pp_array_pack(const ppto_array *array, void *out);
+/* Another array over part of its memory: `rows` from `row` on of axis `axis` (PPTO_MAX_RANK: all of it). It
+ * owns nothing; release it. */
+ppto_status pp_array_window(const ppto_array *array, int axis, int64_t row, int64_t rows, ppto_array **out);
+/* A row-major array over memory it does not own. */
+ppto_status pp_array_over(ppto_context *ctx, void *data, ppto_dtype dtype, int rank, const int64_t *shape,
+                          ppto_array **out);
 void pp_fill_random(uint64_t seed, uint64_t stream, ppto_dtype dtype, int64_t n, void *out);
 
 /* ---- tensor.c : handles
@@ -166,6 +173,9 @@ typedef struct pp_plan {
 /* Finds or makes the plan of these outputs; *hit tells which. The caller owns a reference. */
 ppto_status pp_plan_get(ppto_graph *graph, const pp_ref *outputs, size_t n, const uint64_t *literals,
                         size_t n_literals, pp_plan **out, bool *hit, pp_error *err);
+/* A plan for one part of a region of `whole`, which must outlive it; takes the part's flat graph and types.
+ */
+ppto_status pp_plan_of_part(pp_plan *whole, pp_part *part, pp_plan **out, pp_error *err);
 void pp_plan_release(pp_plan *plan);
 const pp_origin *pp_plan_origin(const pp_plan *plan, uint32_t prim);
 /* A group that only moves data: it is launched, but is no kernel of the plan's count. */
@@ -243,6 +253,7 @@ struct ppto_program {
     size_t n_literals;
     ppto_array **inputs, **outputs;
     bool *donated;
+    bool whole; /* never piece by piece: a part of a region */
     pp_instance *instance;
     ppto_stats stats;
     PP_VEC(pp_task_record) log;
@@ -253,9 +264,28 @@ struct ppto_program {
     size_t n_known;
 };
 
+ppto_status pp_program_of_plan(pp_plan *take_plan, ppto_program **out);
+
+/* ---- region_run.c
+ * -------------------------------------------------------------------------------------------------------- */
+
+/* A run piece by piece along the first axis of the largest input: planned, within the memory limit.
+ * fixed: bytes of inputs and results that ppto owns. names: values of named sizes.
+ * returns E_UNSUPPORTED, the reason in err and the prim (or PP_NONE) in *culprit, when the plan cannot be
+ * cut; E_LIMIT. inputs and names must outlive it; close it. */
+typedef struct pp_region_run pp_region_run;
+ppto_status pp_region_open(ppto_program *program, ppto_array *const *inputs, const int64_t *names,
+                           uint64_t fixed, pp_region_run **out, uint32_t *culprit, pp_error *err);
+uint64_t pp_region_predicted(const pp_region_run *run); /* peak bytes */
+uint64_t pp_region_measured(const pp_region_run *run);  /* most bytes of the pool, when it has run */
+ppto_status pp_region_execute(pp_region_run *run, ppto_array *const *results);
+void pp_region_close(pp_region_run *run); /* NULL is fine */
+
 /* ---- run.c
  * ---------------------------------------------------------------------------------------------------------------
  */
 ppto_status pp_run_program(ppto_program *program, ppto_array **outputs, pp_error *err);
+/* Makes the instance for what is bound (data may be NULL); *bytes: its buffers and scratch. */
+ppto_status pp_run_prepare(ppto_program *program, uint64_t *bytes, pp_error *err);
 
 #endif

@@ -14,19 +14,21 @@
 #define NO_SIMD NULL
 
 const fz_config fz_configs[FZ_CONFIGS] = {
-    {"serial", 1, NO_SIMD, false, 0, 0},      {"serial", 1, "baseline", false, 0, 0},
-    {"serial", 1, "avx2", false, 7, 0},       {"serial", 1, "avx512", true, 0, 0},
-    {"serial", 1, "baseline", true, 1, 0},    {"sim", 1, NO_SIMD, false, 64, 1},
-    {"sim", 2, "avx2", false, 0, 2},          {"sim", 3, NO_SIMD, false, 1, 3},
-    {"sim", 3, "baseline", true, 33, 4},      {"sim", 7, "avx512", false, 7, 5},
-    {"sim", 7, NO_SIMD, false, 1000, 6},      {"sim", 2, NO_SIMD, true, 16, 7},
-    {"pthread", 1, NO_SIMD, false, 0, 0},     {"pthread", 2, NO_SIMD, false, 0, 0},
-    {"pthread", 2, "baseline", false, 64, 0}, {"pthread", 3, "avx2", true, 7, 0},
-    {"pthread", 3, "avx512", false, 1, 0},    {"pthread", 7, NO_SIMD, false, 33, 0},
-    {"pthread", 7, "avx2", true, 0, 0},       {"tbb", 1, NO_SIMD, true, 64, 0},
-    {"tbb", 2, NO_SIMD, false, 0, 0},         {"tbb", 2, "avx2", false, 1, 0},
-    {"tbb", 3, "baseline", true, 0, 0},       {"tbb", 3, NO_SIMD, false, 7, 0},
-    {"tbb", 7, "avx512", false, 16, 0},       {"tbb", 7, NO_SIMD, true, 1000, 0},
+    {"serial", 1, NO_SIMD, false, 0, 0, 0},      {"serial", 1, "baseline", false, 0, 0, 0},
+    {"serial", 1, "avx2", false, 7, 0, 0},       {"serial", 1, "avx512", true, 0, 0, 0},
+    {"serial", 1, "baseline", true, 1, 0, 0},    {"sim", 1, NO_SIMD, false, 64, 1, 0},
+    {"sim", 2, "avx2", false, 0, 2, 0},          {"sim", 3, NO_SIMD, false, 1, 3, 0},
+    {"sim", 3, "baseline", true, 33, 4, 0},      {"sim", 7, "avx512", false, 7, 5, 0},
+    {"sim", 7, NO_SIMD, false, 1000, 6, 0},      {"sim", 2, NO_SIMD, true, 16, 7, 0},
+    {"pthread", 1, NO_SIMD, false, 0, 0, 0},     {"pthread", 2, NO_SIMD, false, 0, 0, 0},
+    {"pthread", 2, "baseline", false, 64, 0, 0}, {"pthread", 3, "avx2", true, 7, 0, 0},
+    {"pthread", 3, "avx512", false, 1, 0, 0},    {"pthread", 7, NO_SIMD, false, 33, 0, 0},
+    {"pthread", 7, "avx2", true, 0, 0, 0},       {"tbb", 1, NO_SIMD, true, 64, 0, 0},
+    {"tbb", 2, NO_SIMD, false, 0, 0, 0},         {"tbb", 2, "avx2", false, 1, 0, 0},
+    {"tbb", 3, "baseline", true, 0, 0, 0},       {"tbb", 3, NO_SIMD, false, 7, 0, 0},
+    {"tbb", 7, "avx512", false, 16, 0, 0},       {"tbb", 7, NO_SIMD, true, 1000, 0, 0},
+    {"serial", 1, NO_SIMD, false, 0, 0, 128},    {"sim", 3, NO_SIMD, true, 0, 8, 8},
+    {"pthread", 2, "avx2", false, 7, 0, 1024},
 };
 
 typedef struct results {
@@ -38,8 +40,9 @@ typedef struct results {
 void fz_config_text(int config, char *room, size_t size)
 {
     const fz_config *c = &fz_configs[config];
-    snprintf(room, size, "executor=%s threads=%d simd=%s optimise=%s grain=%u", c->executor, c->threads,
-             c->simd ? c->simd : "best", c->no_optimise ? "off" : "on", (unsigned)c->grain);
+    snprintf(room, size, "executor=%s threads=%d simd=%s optimise=%s grain=%u chunk=%u", c->executor,
+             c->threads, c->simd ? c->simd : "best", c->no_optimise ? "off" : "on", (unsigned)c->grain,
+             (unsigned)c->chunk);
 }
 
 static void results_release(results *r)
@@ -58,6 +61,7 @@ ppto_context *fz_open_context(const fz_config *c)
     options.simd = c ? c->simd : NULL;
     options.no_optimise = !c || c->no_optimise;
     options.grain = c ? c->grain : 0;
+    options.chunk = c ? c->chunk : 0;
     options.sim_seed = c ? c->sim_seed : 0;
     options.log_level = -1;
     return ppto_context_create(&ctx, &options) == PPTO_OK ? ctx : NULL;

@@ -11,7 +11,7 @@
 #include "ppto/context.h"
 #include "random_program.h"
 
-enum { FZ_CONFIGS = 26, FZ_VARIANTS = 2 };
+enum { FZ_CONFIGS = 29, FZ_VARIANTS = 2 };
 
 typedef struct fz_config {
     const char *executor;
@@ -20,6 +20,7 @@ typedef struct fz_config {
     bool no_optimise;
     uint32_t grain;
     uint64_t sim_seed;
+    uint32_t chunk; /* rows of a piece, 0: whole */
 } fz_config;
 
 extern const fz_config fz_configs[FZ_CONFIGS];

@@ -156,6 +156,7 @@ static ppto_array *wrapped(ppto_context *ctx, const fz_node *n, const char *data
                 base += stride[i] * (t->size[i] - 1);
                 stride[i] = -stride[i];
             }
+    if (fz_elements(t) == 0) span = size, base = 0; /* whatever the other axes are */
     char *memory = malloc((size_t)(span + size));
     if (!memory) abort();
     memset(memory, 0x5a, (size_t)(span + size));

@@ -175,7 +175,7 @@ Test(memory, scans_take_over_memory)
 
 Test(memory, a_limit_refuses_before_the_run)
 {
-    static const char text[] = X W BLOCK("x", "a") BLOCK("a", "b") "output y = b";
+    static const char text[] = X SCAN("x", "a") "output y = flip(a, axis=0) @ a.T"; /* cannot go by pieces */
     ppto_context *ctx = make_context("serial", 1, 0, false);
     prepared r = prepare(ctx, text);
     uint64_t need = run(&r).predicted_peak_bytes;

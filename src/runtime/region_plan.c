@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How long the pieces of every pass are, and what the run then holds at most: nothing is read or computed
+ * before this is known to keep the memory limit. Every part is made once, its memory added up, and let go;
+ * the kernels stay in the context's cache.
+ *
+ * Held at any time: inputs and results that ppto owns, values and carries made so far, states of the pass,
+ * the windows of files in flight, and what the running part needs for itself (buffers and scratch). */
+#include <string.h>
+
+#include "base/checked.h"
+#include "runtime/region_run.h"
+
+enum { PIECE_BYTES = 8 << 20 };
+
+static uint64_t row_bytes(const pp_place *place)
+{
+    uint64_t n = ppto_dtype_size((ppto_dtype)place->dtype);
+    for (uint32_t d = place->kind == PP_AT_STATES; d < place->rank; d++) n *= (uint64_t)place->dim[d];
+    return n;
+}
+
+/* What a part needs beside the places it reads and writes. */
+static ppto_status part_bytes(pp_region_run *r, pp_part *take_part, uint64_t *bytes)
+{
+    pp_region_part part;
+    *bytes = 0;
+    if (take_part->writes.n == 0) {
+        pp_part_free(take_part);
+        return PPTO_OK;
+    }
+    PP_TRY(pp_region_part_open(r, take_part, &part));
+    ppto_status status = pp_run_prepare(part.program, bytes, r->err);
+    pp_region_part_close(&part);
+    return status;
+}
+
+static ppto_status variant_bytes(pp_region_run *r, uint32_t pass, int64_t rows, bool first, uint64_t *most)
+{
+    pp_part part;
+    uint64_t bytes;
+    PP_TRY(pp_region_piece(r->region, pass, rows, first, &part, r->err));
+    PP_TRY(part_bytes(r, &part, &bytes));
+    if (bytes > *most) *most = bytes;
+    return PPTO_OK;
+}
+
+static void note(pp_region_run *r, uint64_t bytes)
+{
+    if (bytes > r->predicted) r->predicted = bytes;
+}
+
+/* ---- one pass ----------------------------------------------------------------------------------------- */
+
+static uint64_t carry_bytes(const pp_region_run *r, uint32_t pass)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < r->region->places.n; i++) {
+        const pp_place *place = &r->region->places.at[i];
+        if (place->kind == PP_AT_CARRY && !r->at[i].planned && pp_region_carries(r->region, place, pass))
+            bytes += 2 * row_bytes(place);
+    }
+    return bytes;
+}
+
+static uint64_t state_bytes(const pp_region_run *r, const pp_region_pass *pass, int64_t rows, bool joined)
+{
+    uint64_t bytes = 0;
+    int64_t full = r->total / rows, rest = r->total % rows;
+    for (size_t t = 0; t < pass->trees.n; t++) {
+        const pp_tree *tree = &pass->trees.at[t];
+        int64_t units = full * pp_region_units(r->region, tree, rows);
+        if (rest != 0) units += pp_region_units(r->region, tree, rest);
+        for (uint32_t i = 0; i < tree->n; i++)
+            bytes += row_bytes(&r->region->places.at[tree->first + i]) * (uint64_t)(joined ? 1 : units);
+    }
+    return bytes;
+}
+
+/* The joining of the largest tree: what its first level needs for itself and for its results. */
+static ppto_status tree_bytes(pp_region_run *r, const pp_region_pass *pass, int64_t rows, uint64_t *most)
+{
+    int64_t full = r->total / rows, rest = r->total % rows;
+    for (size_t t = 0; t < pass->trees.n; t++) {
+        const pp_tree *tree = &pass->trees.at[t];
+        pp_part part;
+        uint64_t bytes;
+        int64_t units = full * pp_region_units(r->region, tree, rows);
+        if (rest != 0) units += pp_region_units(r->region, tree, rest);
+        if (units < 2) continue;
+        PP_TRY(pp_region_level(r->region, tree, units, &part, r->err));
+        PP_TRY(part_bytes(r, &part, &bytes));
+        for (uint32_t i = 0; i < tree->n; i++)
+            bytes += row_bytes(&r->region->places.at[tree->first + i]) * (uint64_t)((units + 1) / 2);
+        if (bytes > *most) *most = bytes;
+    }
+    return PPTO_OK;
+}
+
+static ppto_status pieces_bytes(pp_region_run *r, uint32_t number, int64_t rows, uint64_t *bytes)
+{
+    const pp_region_pass *pass = &r->region->passes[number];
+    int64_t rest = r->total % rows;
+    uint64_t part = 0, tree = 0;
+    if (r->total >= rows) PP_TRY(variant_bytes(r, number, rows, pass->carries, &part));
+    if (pass->carries && r->total >= 2 * rows) PP_TRY(variant_bytes(r, number, rows, false, &part));
+    if (rest != 0) PP_TRY(variant_bytes(r, number, rest, pass->carries && r->total < rows, &part));
+    part += carry_bytes(r, number);
+    PP_TRY(tree_bytes(r, pass, rows, &tree));
+    *bytes = state_bytes(r, pass, rows, false) + (part > tree ? part : tree);
+    return PPTO_OK;
+}
+
+/* The largest power of two of rows that is allowed and no more than is worth it. */
+static int64_t most_rows(const pp_region_run *r, const pp_region_pass *pass)
+{
+    const ppto_array *seed = r->inputs[r->p->plan->flat.prims.at[r->region->seed].number];
+    int64_t wanted = r->p->ctx->settings.o.chunk, rows = 1, bytes = (int64_t)ppto_dtype_size(seed->dtype);
+    for (int d = 1; d < seed->rank; d++) bytes *= seed->shape[d];
+    if (wanted == 0) wanted = bytes < PIECE_BYTES ? PIECE_BYTES / (bytes > 0 ? bytes : 1) : 1;
+    if (wanted < pass->least) wanted = pass->least;
+    if (wanted > pass->most) wanted = pass->most;
+    while (rows * 2 <= wanted) rows *= 2;
+    return rows;
+}
+
+static ppto_status plan_pass(pp_region_run *r, uint32_t number, uint64_t *held)
+{
+    const pp_region_pass *pass = &r->region->passes[number];
+    uint64_t limit = pp_pool_get_limit(r->p->ctx->pool), bytes = 0;
+    pp_part whole;
+    PP_TRY(pp_region_whole(r->region, number, &whole, r->err));
+    for (size_t k = 0; k < whole.writes.n; k++) *held += row_bytes(&r->region->places.at[whole.writes.at[k]]);
+    PP_TRY(part_bytes(r, &whole, &bytes));
+    note(r, *held + bytes);
+    if (!pass->any) return PPTO_OK;
+    for (int64_t rows = most_rows(r, pass);; rows /= 2) {
+        PP_TRY(pieces_bytes(r, number, rows, &bytes));
+        r->pass_rows[number] = rows;
+        if (limit == 0 || *held + bytes <= limit || rows / 2 < pass->least) break;
+    }
+    note(r, *held + bytes);
+    *held += carry_bytes(r, number) + state_bytes(r, pass, r->pass_rows[number], true);
+    for (size_t i = 0; i < r->region->places.n; i++)
+        r->at[i].planned |= pp_region_carries(r->region, &r->region->places.at[i], number);
+    return PPTO_OK;
+}
+
+ppto_status pp_region_plan(pp_region_run *r, uint64_t fixed)
+{
+    uint64_t held = fixed, bytes;
+    pp_part last;
+    r->predicted = fixed;
+    for (uint32_t number = 0; number < r->region->trace.depths; number++) PP_TRY(plan_pass(r, number, &held));
+    PP_TRY(pp_region_last(r->region, &last, r->err));
+    PP_TRY(part_bytes(r, &last, &bytes));
+    note(r, held + bytes);
+    return PPTO_OK;
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A run piece by piece (graph/region.h): every part of the region is a program of its own whose inputs and
+ * outputs are windows of the run's memory. Read pp_region_execute: for every pass the whole values, the
+ * pieces in order, the trees over their states; then the results that are whole. The length of the pieces is
+ * chosen before, in region_plan.c. */
+#include "runtime/region_run.h"
+
+#include <string.h>
+
+/* ---- memory of places --------------------------------------------------------------------------------- */
+
+static ppto_status new_memory(pp_region_run *r, const pp_place *place, int64_t units, ppto_array **out)
+{
+    int64_t shape[PPTO_MAX_RANK];
+    memcpy(shape, place->dim, sizeof shape);
+    if (place->kind == PP_AT_STATES) shape[0] = units;
+    return pp_array_new(r->p->ctx, (ppto_dtype)place->dtype, place->rank, shape, out, r->err);
+}
+
+/* Memory of the places that a part writes, where there is none yet. */
+static ppto_status find_memory(pp_region_run *r, const pp_region_part *part)
+{
+    for (size_t k = 0; k < part->writes.n; k++) {
+        uint32_t i = part->writes.at[k];
+        const pp_place *place = &r->region->places.at[i];
+        pp_place_memory *at = &r->at[i];
+        if (place->kind == PP_AT_OUTPUT || place->kind == PP_AT_STATES) continue;
+        if (!at->array) PP_TRY(new_memory(r, place, 0, &at->array));
+        if (place->kind == PP_AT_CARRY && !at->next) PP_TRY(new_memory(r, place, 0, &at->next));
+    }
+    return PPTO_OK;
+}
+
+static void memory_of_inputs(pp_region_run *r)
+{
+    for (uint32_t i = 0; i < r->region->places.n; i++) {
+        const pp_place *place = &r->region->places.at[i];
+        if (place->kind == PP_AT_INPUT) r->at[i].array = ppto_array_retain(r->inputs[place->number]);
+    }
+}
+
+/* ---- parts as programs -------------------------------------------------------------------------------- */
+
+void pp_region_part_close(pp_region_part *part)
+{
+    ppto_program_destroy(part->program);
+    pp_vec_free(&part->reads);
+    pp_vec_free(&part->writes);
+    *part = (pp_region_part){0};
+}
+
+/* The dim of a place along which pieces lie. */
+static int axis_of(const pp_region_run *r, uint32_t i)
+{
+    const pp_place *place = &r->region->places.at[i];
+    uint32_t prim = place->number;
+    if (!place->cut) return PPTO_MAX_RANK;
+    if (place->kind == PP_AT_STATES) return 0;
+    if (place->kind == PP_AT_INPUT) prim = r->p->plan->inputs.at[place->number].prim;
+    if (place->kind == PP_AT_OUTPUT) prim = r->p->plan->flat.outputs.at[place->number];
+    return r->region->trace.cut[prim];
+}
+
+/* A window record for one port; its place in memory is set for every piece. */
+static ppto_status open_port(pp_region_run *r, uint32_t i, const pp_type *type, pp_types *types,
+                             ppto_array **out)
+{
+    const pp_place *place = &r->region->places.at[i];
+    int64_t shape[PPTO_MAX_RANK];
+    for (uint32_t d = 0; d < type->rank; d++)
+        if (!pp_size_known(pp_types_sizes(types), type->dim[d], &shape[d])) return PPTO_E_INTERNAL;
+    PP_TRY(pp_array_over(r->p->ctx, NULL, (ppto_dtype)type->dtype, type->rank, shape, out));
+    if (place->kind == PP_AT_START) {
+        (*out)->number = true;
+        (*out)->data = &r->start;
+    }
+    if (place->kind != PP_AT_INPUT) return PPTO_OK;
+    memcpy((*out)->stride, r->at[i].array->stride, sizeof(*out)->stride);
+    (*out)->dtype = r->at[i].array->dtype;
+    (*out)->number = r->at[i].array->number;
+    (*out)->number_bits = r->at[i].array->number_bits;
+    return PPTO_OK;
+}
+
+ppto_status pp_region_part_open(pp_region_run *r, pp_part *take_part, pp_region_part *out)
+{
+    pp_plan *plan = NULL;
+    *out = (pp_region_part){0};
+    ppto_status status = pp_plan_of_part(r->p->plan, take_part, &plan, r->err);
+    if (status == PPTO_OK) status = pp_program_of_plan(plan, &out->program);
+    for (size_t k = 0; status == PPTO_OK && k < take_part->reads.n; k++) {
+        const pp_type *type = pp_type_get(out->program->plan->types, out->program->plan->inputs.at[k].type);
+        status =
+            open_port(r, take_part->reads.at[k], type, out->program->plan->types, &out->program->inputs[k]);
+        if (status == PPTO_OK) status = pp_vec_push(&out->reads, take_part->reads.at[k]);
+    }
+    for (size_t k = 0; status == PPTO_OK && k < take_part->writes.n; k++) {
+        const pp_type *type = pp_flat_type(&out->program->plan->flat, out->program->plan->flat.outputs.at[k]);
+        status =
+            open_port(r, take_part->writes.at[k], type, out->program->plan->types, &out->program->outputs[k]);
+        if (status == PPTO_OK) status = pp_vec_push(&out->writes, take_part->writes.at[k]);
+    }
+    pp_part_free(take_part);
+    if (status != PPTO_OK) pp_region_part_close(out);
+    return status;
+}
+
+static void aim(pp_region_run *r, uint32_t i, ppto_array *window, bool write)
+{
+    const pp_place *place = &r->region->places.at[i];
+    pp_place_memory *at = &r->at[i];
+    int axis = axis_of(r, i);
+    if (place->kind == PP_AT_START) return;
+    char *data = write && place->kind == PP_AT_CARRY ? at->next->data : at->array->data;
+    int64_t row = place->kind == PP_AT_STATES ? (write ? at->units : 0) : r->start;
+    if (axis < PPTO_MAX_RANK) data += row * at->array->stride[axis];
+    window->data = data;
+}
+
+/* Runs the part where the run now stands. */
+static ppto_status run_part(pp_region_run *r, pp_region_part *part)
+{
+    pp_pool_counters now;
+    for (size_t k = 0; k < part->reads.n; k++) aim(r, part->reads.at[k], part->program->inputs[k], false);
+    for (size_t k = 0; k < part->writes.n; k++) aim(r, part->writes.at[k], part->program->outputs[k], true);
+    ppto_status status = pp_run_program(part->program, NULL, r->err);
+    pp_pool_count(r->p->ctx->pool, &now);
+    if (now.peak_bytes > r->peak) r->peak = now.peak_bytes;
+    r->p->stats.launches += part->program->stats.launches;
+    for (size_t k = 0; status == PPTO_OK && k < part->writes.n; k++) {
+        pp_place_memory *at = &r->at[part->writes.at[k]];
+        uint8_t kind = r->region->places.at[part->writes.at[k]].kind;
+        if (kind == PP_AT_STATES) at->units += part->program->outputs[k]->shape[0];
+        if (kind != PP_AT_CARRY) continue;
+        ppto_array *next = at->next;
+        at->next = at->array;
+        at->array = next;
+    }
+    return status;
+}
+
+static ppto_status run_once(pp_region_run *r, pp_part *take_part)
+{
+    pp_region_part part;
+    if (take_part->writes.n == 0) {
+        pp_part_free(take_part);
+        return PPTO_OK;
+    }
+    PP_TRY(pp_region_part_open(r, take_part, &part));
+    ppto_status status = find_memory(r, &part);
+    if (status == PPTO_OK) status = run_part(r, &part);
+    pp_region_part_close(&part);
+    return status;
+}
+
+/* ---- trees -------------------------------------------------------------------------------------------- */
+
+static ppto_status run_level(pp_region_run *r, const pp_tree *tree, int64_t n)
+{
+    pp_part part;
+    ppto_array *from[4] = {NULL}, *to[4] = {NULL};
+    PP_TRY(pp_region_level(r->region, tree, n, &part, r->err));
+    pp_region_part level = {0};
+    ppto_status status = pp_region_part_open(r, &part, &level);
+    for (uint32_t i = 0; status == PPTO_OK && i < tree->n; i++) {
+        from[i] = r->at[tree->first + i].array;
+        status = new_memory(r, &r->region->places.at[tree->first + i], (n + 1) / 2, &to[i]);
+        if (status == PPTO_OK) level.program->inputs[i]->data = from[i]->data;
+        if (status == PPTO_OK) level.program->outputs[i]->data = to[i]->data;
+    }
+    if (status == PPTO_OK) status = pp_run_program(level.program, NULL, r->err);
+    for (uint32_t i = 0; i < tree->n; i++) {
+        ppto_array_release(status == PPTO_OK ? from[i] : to[i]);
+        if (status == PPTO_OK) r->at[tree->first + i].array = to[i];
+    }
+    pp_region_part_close(&level);
+    return status;
+}
+
+static ppto_status run_trees(pp_region_run *r, const pp_region_pass *pass)
+{
+    for (size_t t = 0; t < pass->trees.n; t++)
+        for (int64_t n = r->at[pass->trees.at[t].first].units; n > 1; n = (n + 1) / 2)
+            PP_TRY(run_level(r, &pass->trees.at[t], n));
+    return PPTO_OK;
+}
+
+/* ---- pieces ------------------------------------------------------------------------------------------- */
+
+static ppto_status memory_of_states(pp_region_run *r, const pp_region_pass *pass)
+{
+    int64_t full = r->total / r->rows, rest = r->total % r->rows;
+    for (size_t t = 0; t < pass->trees.n; t++) {
+        const pp_tree *tree = &pass->trees.at[t];
+        int64_t units = full * pp_region_units(r->region, tree, r->rows);
+        if (rest != 0) units += pp_region_units(r->region, tree, rest);
+        for (uint32_t i = 0; i < tree->n; i++)
+            PP_TRY(
+                new_memory(r, &r->region->places.at[tree->first + i], units, &r->at[tree->first + i].array));
+    }
+    return PPTO_OK;
+}
+
+/* The part for a piece of so many rows, with carry or without: made anew where the one before does not serve.
+ */
+static ppto_status piece_for(pp_region_run *r, uint32_t pass, int64_t rows, bool first, pp_region_part *part,
+                             int64_t *part_rows, bool *part_first)
+{
+    pp_part made;
+    if (part->program && *part_rows == rows && *part_first == first) return PPTO_OK;
+    pp_region_part_close(part);
+    *part_rows = rows;
+    *part_first = first;
+    PP_TRY(pp_region_piece(r->region, pass, rows, first, &made, r->err));
+    PP_TRY(pp_region_part_open(r, &made, part));
+    return find_memory(r, part);
+}
+
+static ppto_status run_pieces(pp_region_run *r, uint32_t number)
+{
+    const pp_region_pass *pass = &r->region->passes[number];
+    pp_region_part part = {0};
+    int64_t part_rows = 0;
+    bool part_first = false;
+    ppto_status status = memory_of_states(r, pass);
+    for (r->start = 0; status == PPTO_OK && r->start < r->total; r->start += r->rows) {
+        int64_t rows = r->total - r->start < r->rows ? r->total - r->start : r->rows;
+        bool first = r->start == 0 && pass->carries;
+        status = piece_for(r, number, rows, first, &part, &part_rows, &part_first);
+        if (status == PPTO_OK) status = run_part(r, &part);
+        r->p->stats.pieces++;
+    }
+    pp_region_part_close(&part);
+    r->start = 0;
+    return status == PPTO_OK ? run_trees(r, pass) : status;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------- */
+
+static ppto_status run_passes(pp_region_run *r)
+{
+    for (uint32_t number = 0; number < r->region->trace.depths; number++) {
+        pp_region_pass *pass = &r->region->passes[number];
+        pp_part whole;
+        PP_TRY(pp_region_whole(r->region, number, &whole, r->err));
+        PP_TRY(run_once(r, &whole));
+        if (!pass->any) continue;
+        r->rows = r->pass_rows[number];
+        PP_TRY(run_pieces(r, number));
+    }
+    pp_part last;
+    PP_TRY(pp_region_last(r->region, &last, r->err));
+    return run_once(r, &last);
+}
+
+/* The next input to try to cut: the largest that has rows to cut and was not tried. PP_NONE: none is left. */
+static uint32_t next_seed(const ppto_program *p, ppto_array *const *inputs, uint8_t *tried)
+{
+    size_t best = p->plan->inputs.n;
+    int64_t most = 0;
+    for (size_t i = 0; i < p->plan->inputs.n; i++) {
+        int64_t n = (int64_t)ppto_dtype_size(inputs[i]->dtype);
+        for (int d = 0; d < inputs[i]->rank; d++) n *= inputs[i]->shape[d];
+        if (tried[i] || p->plan->inputs.at[i].prim == PP_NONE || n <= most) continue;
+        if (inputs[i]->rank == 0 || inputs[i]->shape[0] < 2) continue;
+        most = n;
+        best = i;
+    }
+    if (best == p->plan->inputs.n) return PP_NONE;
+    tried[best] = 1;
+    return p->plan->inputs.at[best].prim;
+}
+
+static void clear(pp_region_run *r)
+{
+    for (size_t i = 0; r->at && i < r->region->places.n; i++) {
+        ppto_array_release(r->at[i].array);
+        ppto_array_release(r->at[i].next);
+    }
+    pp_free(r->at);
+    pp_free(r->pass_rows);
+    pp_region_destroy(r->region);
+    r->at = NULL;
+    r->pass_rows = NULL;
+    r->region = NULL;
+}
+
+static ppto_status within_limit(pp_region_run *r)
+{
+    uint64_t limit = pp_pool_get_limit(r->p->ctx->pool);
+    if (limit == 0 || r->predicted <= limit) return PPTO_OK;
+    return pp_fail(
+        r->err, PPTO_E_LIMIT,
+        "piece by piece the run needs %llu bytes, the memory limit is %llu; the least limit that would "
+        "do is %llu",
+        (unsigned long long)r->predicted, (unsigned long long)limit, (unsigned long long)r->predicted);
+}
+
+static ppto_status open_at(pp_region_run *r, const int64_t *names, uint64_t fixed, uint32_t seed,
+                           uint32_t *culprit)
+{
+    PP_TRY(pp_region_create(&r->p->plan->flat, names, r->p->literals, seed, &r->region, culprit, r->err));
+    r->total = r->region->trace.rows;
+    r->at = pp_calloc(r->region->places.n + 1, sizeof *r->at);
+    r->pass_rows = pp_calloc(r->region->trace.depths, sizeof *r->pass_rows);
+    if (!r->at || !r->pass_rows) return PPTO_E_NOMEM;
+    memory_of_inputs(r);
+    PP_TRY(pp_region_plan(r, fixed));
+    return within_limit(r);
+}
+
+/* What the whole does not allow an input of less bytes may allow; the first refusal is the one to tell. */
+static ppto_status try_seeds(pp_region_run *r, const int64_t *names, uint64_t fixed, uint8_t *tried,
+                             uint32_t *culprit)
+{
+    uint32_t seed;
+    ppto_status first = PPTO_OK;
+    while ((seed = next_seed(r->p, r->inputs, tried)) != PP_NONE) {
+        pp_error err = {0}, *keep = r->err;
+        uint32_t why = PP_NONE;
+        r->err = &err;
+        ppto_status status = open_at(r, names, fixed, seed, &why);
+        r->err = keep;
+        if (status == PPTO_OK) return status;
+        clear(r);
+        if (first == PPTO_OK) {
+            *culprit = why;
+            *keep = err;
+            first = status;
+        }
+        if (status != PPTO_E_UNSUPPORTED && status != PPTO_E_LIMIT) break;
+    }
+    if (first == PPTO_OK)
+        return pp_fail(r->err, PPTO_E_UNSUPPORTED, "no input has an axis to cut into pieces");
+    return first;
+}
+
+ppto_status pp_region_open(ppto_program *p, ppto_array *const *inputs, const int64_t *names, uint64_t fixed,
+                           pp_region_run **out, uint32_t *culprit, pp_error *err)
+{
+    *out = NULL;
+    *culprit = PP_NONE;
+    uint8_t *tried = pp_calloc(p->plan->inputs.n + 1, 1);
+    pp_region_run *r = pp_calloc(1, sizeof *r);
+    ppto_status status = r && tried ? PPTO_OK : PPTO_E_NOMEM;
+    if (status == PPTO_OK) {
+        *r = (pp_region_run){.p = p, .inputs = inputs, .err = err};
+        status = try_seeds(r, names, fixed, tried, culprit);
+    }
+    pp_free(tried);
+    if (status == PPTO_OK) {
+        pp_error_clear(err);
+        *out = r;
+    } else {
+        pp_region_close(r);
+    }
+    return status;
+}
+
+uint64_t pp_region_measured(const pp_region_run *r)
+{
+    return r->peak;
+}
+
+uint64_t pp_region_predicted(const pp_region_run *r)
+{
+    return r->predicted;
+}
+
+ppto_status pp_region_execute(pp_region_run *r, ppto_array *const *results)
+{
+    for (uint32_t i = 0; i < r->region->places.n; i++) {
+        const pp_place *place = &r->region->places.at[i];
+        if (place->kind == PP_AT_OUTPUT) r->at[i].array = ppto_array_retain(results[place->number]);
+    }
+    r->p->stats.launches = 0;
+    return run_passes(r);
+}
+
+void pp_region_close(pp_region_run *r)
+{
+    if (!r) return;
+    clear(r);
+    pp_free(r);
+}
