@@ -111,11 +111,11 @@ static OUTLINED ppto_status eval_int(pp_eval *ev, const pp_expr *e, pp_value *ou
     }
     char *end;
     errno = 0;
-    unsigned long long bits = strtoull(e->name, &end, 0);
-    *out = pp_value_float(e->f);
-    if (errno != 0 || *end != '\0') return PPTO_OK; /* beyond u64: as a float */
-    out->kind = PP_V_WIDE;
-    out->u.bits = bits;
+    unsigned long long bits = strtoull(e->name, &end, strpbrk(e->name, "xX") != NULL ? 16 : 10);
+    if (errno != 0 || *end != '\0')
+        *out = (pp_value){.kind = PP_V_BEYOND, .u.text = e->name};
+    else
+        *out = (pp_value){.kind = PP_V_WIDE, .u.bits = bits};
     return PPTO_OK;
 }
 

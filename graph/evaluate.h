@@ -77,6 +77,8 @@ ppto_status pp_eval_tensor(pp_eval *ev, const pp_value *value, uint32_t *prim);
 ppto_status pp_eval_adopt(pp_eval *ev, const pp_value *value, ppto_dtype dtype, bool weak, uint32_t *prim);
 /* bits of a known number in a dtype; E_VALUE with a message when it does not fit. */
 ppto_status pp_eval_bits(pp_eval *ev, const pp_value *value, ppto_dtype dtype, uint64_t *bits);
+/* "the number 300 does not fit u8 (0 to 255)", as E_VALUE. */
+ppto_status pp_eval_no_fit(pp_eval *ev, const pp_value *value, ppto_dtype dtype);
 /* Broadcasts prims to their common shape, in place. */
 ppto_status pp_eval_broadcast(pp_eval *ev, uint32_t *prims, size_t n);
 /* For messages: the type of a tensor, else the value. */

@@ -158,7 +158,7 @@ static ppto_status check_fixed(pp_eval *ev, const pp_param *p, pp_value *value)
         ok = value->kind == PP_V_FLOAT || value->kind == PP_V_INT;
         break;
     case PP_SPEC_P_NUM:
-        ok = value->kind == PP_V_FLOAT || value->kind == PP_V_INT || value->kind == PP_V_WIDE;
+        ok = value->kind == PP_V_FLOAT || value->kind == PP_V_INT || pp_value_is_wide(value);
         break;
     case PP_SPEC_P_BOOL:
         if (value->kind == PP_V_INT && pp_size_known(ev->sizes, value->u.size, &known) &&

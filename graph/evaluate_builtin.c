@@ -95,9 +95,26 @@ static ppto_status do_is_literal(pp_eval *ev, const pp_value *x, size_t n, pp_va
 {
     int64_t known;
     (void)n;
-    bool yes = x->kind == PP_V_FLOAT || x->kind == PP_V_WIDE || x->kind == PP_V_BOOL ||
+    bool yes = x->kind == PP_V_FLOAT || pp_value_is_wide(x) || x->kind == PP_V_BOOL ||
                (x->kind == PP_V_INT && pp_size_known(ev->sizes, x->u.size, &known));
     *out = pp_value_bool(yes ? PP_TRUE : PP_FALSE);
+    return PPTO_OK;
+}
+
+/* Of constants only: other weak integers are within i64. */
+static ppto_status do_is_wide(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
+{
+    (void)ev;
+    (void)n;
+    *out = pp_value_bool(pp_value_is_wide(x) ? PP_TRUE : PP_FALSE);
+    return PPTO_OK;
+}
+
+static ppto_status do_is_beyond(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
+{
+    (void)ev;
+    (void)n;
+    *out = pp_value_bool(x->kind == PP_V_BEYOND ? PP_TRUE : PP_FALSE);
     return PPTO_OK;
 }
 
@@ -301,7 +318,7 @@ static ppto_status do_int(pp_eval *ev, const pp_value *x, size_t n, pp_value *ou
 {
     (void)n;
     *out = *x;
-    if (x->kind == PP_V_INT || x->kind == PP_V_WIDE) return PPTO_OK;
+    if (x->kind == PP_V_INT || pp_value_is_wide(x)) return PPTO_OK;
     if (x->kind == PP_V_BOOL) {
         *out = pp_eval_number(ev, x->u.truth == PP_TRUE);
         return PPTO_OK;
@@ -357,6 +374,8 @@ static const struct {
     {"promote", 2, 2, do_promote},
     {"is_weak", 1, 1, do_is_weak},
     {"is_literal", 1, 1, do_is_literal},
+    {"is_wide", 1, 1, do_is_wide},
+    {"is_beyond", 1, 1, do_is_beyond},
     {"literal", 1, 1, do_literal},
     {"normal_axis", 2, 2, do_normal_axis},
     {"normal_axes", 2, 2, do_normal_axes},

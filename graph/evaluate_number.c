@@ -4,6 +4,8 @@
  * another than an integer exponent is left to the operator pow (PPTO_E_UNSUPPORTED without a message).
  *
  * What sizes leave open: == is false (a named size agrees with itself only), an order is unknown. */
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -15,9 +17,20 @@ static bool known(const pp_eval *ev, const pp_value *v, int64_t *out)
     return v->kind == PP_V_INT && pp_size_known(ev->sizes, v->u.size, out);
 }
 
-static ppto_status overflow(pp_eval *ev)
+/* "`A OP B` is beyond i64 (…)". a NULL: of a sign. */
+static ppto_status overflow(pp_eval *ev, pp_infix op, const pp_value *a, const pp_value *b)
 {
-    return pp_eval_fail(ev, PPTO_E_SIZE, "an integer beyond 64 bits");
+    pp_text text = {0};
+    if (ev->err == NULL) return PPTO_E_SIZE;
+    if (a != NULL) pp_eval_print(ev, a, &text);
+    pp_text_add(&text, a != NULL ? " %s " : "%s", pp_infix_sign(op));
+    pp_eval_print(ev, b, &text);
+    pp_text_add(&text, "` is beyond ");
+    pp_dtype_range(PPTO_I64, &text);
+    ppto_status status =
+        pp_eval_fail(ev, PPTO_E_SIZE, "`%s", text.at != NULL ? text.at : "an integer is beyond 64 bits");
+    pp_text_free(&text);
+    return status;
 }
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -50,11 +63,12 @@ static double float_power(double base, int64_t exponent)
 /* Both known. *handled false: leave it to floats. */
 static ppto_status known_ints(pp_eval *ev, pp_infix op, int64_t a, int64_t b, bool *handled, pp_value *out)
 {
+    const pp_value x = pp_eval_number(ev, a), y = pp_eval_number(ev, b);
     int64_t r = 0;
     bool ok = true;
     *handled = true;
     if ((op == PP_I_FLOORDIV || op == PP_I_MOD) && (b == 0 || (b == -1 && a == INT64_MIN)))
-        return b == 0 ? pp_eval_fail(ev, PPTO_E_VALUE, "a division by zero") : overflow(ev);
+        return b == 0 ? pp_eval_fail(ev, PPTO_E_VALUE, "a division by zero") : overflow(ev, op, &x, &y);
     switch (op) {
     case PP_I_ADD: ok = pp_add_i64(a, b, &r); break;
     case PP_I_SUB: ok = pp_sub_i64(a, b, &r); break;
@@ -72,7 +86,7 @@ static ppto_status known_ints(pp_eval *ev, pp_infix op, int64_t a, int64_t b, bo
         break;
     default: *handled = false; break;
     }
-    if (!ok) return overflow(ev);
+    if (!ok) return overflow(ev, op, &x, &y);
     if (*handled) *out = pp_eval_number(ev, r);
     return PPTO_OK;
 }
@@ -90,7 +104,8 @@ static ppto_status symbolic_ints(pp_eval *ev, pp_infix op, pp_size a, pp_size b,
     default: *handled = false; return PPTO_OK;
     }
     *out = pp_value_int(r);
-    return pp_sizes_status(ev->sizes) == PPTO_OK ? PPTO_OK : overflow(ev);
+    const pp_value x = pp_value_int(a), y = pp_value_int(b);
+    return pp_sizes_status(ev->sizes) == PPTO_OK ? PPTO_OK : overflow(ev, op, &x, &y);
 }
 
 static double float_mod(double a, double b)
@@ -127,6 +142,17 @@ static ppto_status floats(pp_eval *ev, pp_infix op, double a, double b, const pp
 
 /* ---- comparisons ------------------------------------------------------------------------------------- */
 
+static bool is_integer(const pp_value *v)
+{
+    return v->kind == PP_V_INT || pp_value_is_wide(v);
+}
+
+/* An integer beyond f64, too. */
+static bool is_infinite(const pp_value *v)
+{
+    return v->kind == PP_V_BEYOND && isinf(strtod(v->u.text, NULL));
+}
+
 static bool as_float(const pp_eval *ev, const pp_value *v, double *out)
 {
     int64_t i;
@@ -134,6 +160,8 @@ static bool as_float(const pp_eval *ev, const pp_value *v, double *out)
         *out = v->u.f;
     else if (v->kind == PP_V_WIDE)
         *out = (double)v->u.bits;
+    else if (v->kind == PP_V_BEYOND)
+        *out = strtod(v->u.text, NULL); /* digits: every locale reads them alike */
     else if (known(ev, v, &i))
         *out = (double)i;
     else
@@ -155,7 +183,9 @@ pp_truth pp_eval_equal(const pp_eval *ev, const pp_value *a, const pp_value *b)
 {
     double x, y;
     bool same = a->kind == b->kind;
-    if (a->kind == PP_V_STR || b->kind == PP_V_STR) {
+    if (pp_value_is_wide(a) && same) {
+        same = a->kind == PP_V_WIDE ? a->u.bits == b->u.bits : strcmp(a->u.text, b->u.text) == 0;
+    } else if (a->kind == PP_V_STR || b->kind == PP_V_STR) {
         same = same_word(a, b);
     } else if (same && a->kind == PP_V_INT) {
         same = a->u.size == b->u.size;
@@ -169,7 +199,7 @@ pp_truth pp_eval_equal(const pp_eval *ev, const pp_value *a, const pp_value *b)
         for (uint32_t i = 0; i < a->n && same; i++)
             same = pp_eval_equal(ev, &a->u.items[i], &b->u.items[i]) == PP_TRUE;
     } else if (as_float(ev, a, &x) && as_float(ev, b, &y)) {
-        same = x == y;
+        same = x == y && !(is_integer(a) && is_integer(b));
     }
     return same ? PP_TRUE : PP_FALSE;
 }
@@ -228,6 +258,15 @@ ppto_status pp_eval_infix(pp_eval *ev, pp_infix op, const pp_value *a, const pp_
             PP_TRY(symbolic_ints(ev, op, a->u.size, b->u.size, &handled, out));
         if (handled) return PPTO_OK;
     }
+    if (op < PP_I_EQ && op != PP_I_DIV && is_integer(a) && is_integer(b)) return overflow(ev, op, a, b);
+    if (op < PP_I_EQ && is_infinite(a)) return pp_eval_no_fit(ev, a, PPTO_F64);
+    if (op < PP_I_EQ && is_infinite(b)) return pp_eval_no_fit(ev, b, PPTO_F64);
+    if (op >= PP_I_LT && op <= PP_I_GE && a->kind == PP_V_WIDE && b->kind == PP_V_WIDE) {
+        bool less = a->u.bits<b->u.bits, more = a->u.bits> b->u.bits;
+        bool yes = op == PP_I_LT ? less : op == PP_I_LE ? !more : op == PP_I_GT ? more : !less;
+        *out = pp_value_bool(yes ? PP_TRUE : PP_FALSE);
+        return PPTO_OK;
+    }
     if (op == PP_I_MATMUL || op == PP_I_NEG || op == PP_I_INVERT) return bad_operands(ev, op, a, b);
     if (as_float(ev, a, &x) && as_float(ev, b, &y)) return floats(ev, op, x, y, b, out);
     if (pp_value_is_number(a) && pp_value_is_number(b) && a->kind != PP_V_BOOL && b->kind != PP_V_BOOL)
@@ -235,23 +274,40 @@ ppto_status pp_eval_infix(pp_eval *ev, pp_infix op, const pp_value *a, const pp_
     return bad_operands(ev, op, a, b);
 }
 
+/* Below i64, so beyond every integer dtype: it keeps its digits. */
+static ppto_status negate_wide(pp_eval *ev, const pp_value *a, pp_value *out)
+{
+    pp_text text = {0};
+    bool negative = a->kind == PP_V_BEYOND && a->u.text[0] == '-';
+    if (!negative) pp_text_add(&text, "-");
+    pp_value_print(ev->sizes, a, &text);
+    const char *digits = text.failed ? NULL : pp_arena_strndup(ev->arena, text.at, text.n);
+    pp_text_free(&text);
+    if (digits == NULL) return pp_eval_nomem(ev);
+    *out = (pp_value){.kind = PP_V_BEYOND, .u.text = digits + negative};
+    return PPTO_OK;
+}
+
 ppto_status pp_eval_negate(pp_eval *ev, pp_infix op, const pp_value *a, pp_value *out)
 {
     int64_t i;
     if (op == PP_I_INVERT) {
+        if (pp_value_is_wide(a)) return overflow(ev, op, NULL, a);
         if (!known(ev, a, &i)) return bad_operands(ev, op, a, a);
         *out = pp_eval_number(ev, ~i);
         return PPTO_OK;
     }
     pp_value zero = pp_value_int(PP_SIZE_0);
+    if (a->kind == PP_V_INT && known(ev, a, &i) && i == INT64_MIN) return overflow(ev, op, NULL, a);
     if (a->kind == PP_V_WIDE && a->u.bits == UINT64_C(1) << 63) {
         *out = pp_eval_number(ev, INT64_MIN);
         return PPTO_OK;
     }
-    if (a->kind == PP_V_FLOAT || a->kind == PP_V_WIDE) {
-        *out = pp_value_float(a->kind == PP_V_FLOAT ? -a->u.f : -(double)a->u.bits);
+    if (a->kind == PP_V_FLOAT) {
+        *out = pp_value_float(-a->u.f);
         return PPTO_OK;
     }
+    if (pp_value_is_wide(a)) return negate_wide(ev, a, out);
     return pp_eval_infix(ev, PP_I_SUB, &zero, a, out);
 }
 

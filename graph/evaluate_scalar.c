@@ -68,7 +68,6 @@ static ppto_status fold_numbers(pp_eval *ev, pp_op op, ppto_dtype dtype, const p
         if (!pp_value_is_number(&x[i]) || (x[i].kind == PP_V_BOOL && x[i].u.truth == PP_UNKNOWN))
             return PPTO_OK;
         if (x[i].kind == PP_V_INT && !pp_size_known(ev->sizes, x[i].u.size, &known)) return PPTO_OK;
-        if (x[i].kind == PP_V_WIDE) return PPTO_OK;
         PP_TRY(pp_eval_bits(ev, &x[i], condition ? PPTO_BOOL : dtype, &bits[i]));
     }
     ppto_dtype to = pp_scalar_result(op, dtype);
@@ -119,13 +118,26 @@ static ppto_status take_dtype(pp_eval *ev, const pp_value *value, ppto_dtype *dt
     return pp_eval_fail(ev, PPTO_E_VALUE, "expected a dtype such as f32");
 }
 
-/* cast and bitcast: the result is never weak. A weak number that becomes a float stays a number of the host.
- */
+/* A number becomes a float by rounding, and an integer another integer only where it fits: what wraps is a
+ * tensor. It stays a number of the host. */
+static bool adopts(const pp_eval *ev, const pp_value *x, ppto_dtype dtype)
+{
+    const pp_type *type = pp_eval_type(ev, x);
+    if (type == NULL || !type->weak || type->rank != 0) return false;
+    return pp_dtype_is_float(dtype) || (type->dtype == PPTO_I64 && pp_dtype_is_integer(dtype));
+}
+
+/* cast and bitcast: the result is never weak. */
 static ppto_status convert(pp_eval *ev, pp_op op, const pp_value *x, const pp_value *target, pp_value *out)
 {
     ppto_dtype dtype = PPTO_BOOL;
     uint32_t prim;
     PP_TRY(take_dtype(ev, target, &dtype));
+    if (op == PP_CAST && adopts(ev, x, dtype)) {
+        PP_TRY(pp_eval_adopt(ev, x, dtype, false, &prim));
+        *out = pp_value_tensor(prim);
+        return PPTO_OK;
+    }
     PP_TRY(pp_eval_tensor(ev, x, &prim));
     const pp_type *type = pp_flat_type(ev->flat, prim);
     ppto_dtype from = (ppto_dtype)type->dtype;
@@ -138,9 +150,6 @@ static ppto_status convert(pp_eval *ev, pp_op op, const pp_value *x, const pp_va
     if (op == PP_CAST && p->kind == PP_P_LITERAL && p->number == PP_NONE) {
         uint64_t bits = pp_scalar_eval(PP_CAST, from, dtype, p->u.bits, 0, 0);
         PP_TRY(pp_flat_literal(ev->flat, dtype, false, bits, &prim));
-    } else if (op == PP_CAST && type->weak && type->rank == 0 && pp_dtype_is_float(dtype)) {
-        pp_value weak = pp_value_tensor(prim);
-        PP_TRY(pp_eval_adopt(ev, &weak, dtype, false, &prim));
     } else {
         PP_TRY(pp_flat_map(ev->flat, op, dtype, &prim, 1, &prim));
     }

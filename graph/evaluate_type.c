@@ -3,6 +3,7 @@
 #include "graph/evaluate.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ops/scalar_inline.h"
@@ -14,7 +15,8 @@ const pp_type *pp_eval_type(const pp_eval *ev, const pp_value *value)
 {
     switch (value->kind) {
     case PP_V_INT:
-    case PP_V_WIDE: return &weak_int;
+    case PP_V_WIDE:
+    case PP_V_BEYOND: return &weak_int;
     case PP_V_FLOAT: return &weak_float;
     case PP_V_BOOL: return &plain_bool;
     case PP_V_TENSOR: return pp_flat_type(ev->flat, value->u.prim);
@@ -86,21 +88,17 @@ ppto_status pp_eval_int(pp_eval *ev, const pp_value *value, const char *what, in
 
 /* ---- literals -------------------------------------------------------------------------------------- */
 
-static ppto_status does_not_fit(pp_eval *ev, const pp_value *value, ppto_dtype dtype)
+ppto_status pp_eval_no_fit(pp_eval *ev, const pp_value *value, ppto_dtype dtype)
 {
     pp_text text = {0};
+    if (ev->err == NULL) return PPTO_E_VALUE;
     pp_value_print(ev->sizes, value, &text);
-    ppto_status status = pp_eval_fail(ev, PPTO_E_VALUE, "the number %s does not fit %s",
-                                      text.at != NULL ? text.at : "?", ppto_dtype_name(dtype));
+    pp_text_add(&text, " does not fit ");
+    pp_dtype_range(dtype, &text);
+    ppto_status status =
+        pp_eval_fail(ev, PPTO_E_VALUE, "the number %s", text.at != NULL ? text.at : "does not fit");
     pp_text_free(&text);
     return status;
-}
-
-static bool integer_fits(int64_t i, ppto_dtype dtype)
-{
-    unsigned width = pp_dtype_width(dtype);
-    if (pp_dtype_kind(dtype) == PP_KIND_UINT) return i >= 0 && (width == 64 || (uint64_t)i >> width == 0);
-    return width == 64 || (i >= -(INT64_C(1) << (width - 1)) && i < INT64_C(1) << (width - 1));
 }
 
 static uint64_t float_bits(double f)
@@ -113,22 +111,26 @@ static uint64_t float_bits(double f)
 ppto_status pp_eval_bits(pp_eval *ev, const pp_value *value, ppto_dtype dtype, uint64_t *bits)
 {
     int64_t i = 0;
+    double f;
     switch (value->kind) {
     case PP_V_BOOL:
         *bits = pp_scalar_eval(PP_CAST, PPTO_BOOL, dtype, value->u.truth == PP_TRUE, 0, 0);
         return PPTO_OK;
     case PP_V_INT:
         PP_TRY(pp_eval_int(ev, value, "a number", &i));
-        if (pp_dtype_is_integer(dtype) && !integer_fits(i, dtype)) return does_not_fit(ev, value, dtype);
+        if (pp_dtype_is_integer(dtype) && !pp_dtype_holds(dtype, i)) return pp_eval_no_fit(ev, value, dtype);
         *bits = pp_scalar_eval(PP_CAST, PPTO_I64, dtype, (uint64_t)i, 0, 0);
         return PPTO_OK;
     case PP_V_WIDE:
-        if (!pp_dtype_is_float(dtype) && dtype != PPTO_U64) return does_not_fit(ev, value, dtype);
+        if (!pp_dtype_is_float(dtype) && dtype != PPTO_U64) return pp_eval_no_fit(ev, value, dtype);
         *bits = pp_scalar_eval(PP_CAST, PPTO_U64, dtype, value->u.bits, 0, 0);
         return PPTO_OK;
+    case PP_V_BEYOND:
     case PP_V_FLOAT:
-        if (!pp_dtype_is_float(dtype)) return does_not_fit(ev, value, dtype);
-        *bits = pp_scalar_eval(PP_CAST, PPTO_F64, dtype, float_bits(value->u.f), 0, 0);
+        f = value->kind == PP_V_FLOAT ? value->u.f : strtod(value->u.text, NULL);
+        if (!pp_dtype_is_float(dtype) || (value->kind == PP_V_BEYOND && isinf(f)))
+            return pp_eval_no_fit(ev, value, dtype);
+        *bits = pp_scalar_eval(PP_CAST, PPTO_F64, dtype, float_bits(f), 0, 0);
         return PPTO_OK;
     default: return pp_eval_fail(ev, PPTO_E_VALUE, "this is no number");
     }

@@ -2,7 +2,8 @@
  * Elementwise definitions as scalar functions. The body is evaluated once per definition, dtypes and
  * parameters on rank-0 operands. A weak operand whose only uses are casts to one dtype becomes a parameter of
  * that dtype, so that a literal beside an f32 tensor brings no f64 into the function. Numbers are parameters
- * too, unless the definition depends on literal values: then they are part of the function. */
+ * too, unless the definition depends on literal values or they are integers beyond i64, which have no weak
+ * dtype: then they are part of the function. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ static ppto_status make_key(const pp_eval *ev, const pp_definition *d, const pp_
         const pp_type *type = pp_param_is_tensor(&d->param[i]) ? pp_eval_type(ev, &bound[i]) : NULL;
         int64_t known;
         bool symbolic = bound[i].kind == PP_V_INT && !pp_size_known(ev->sizes, bound[i].u.size, &known);
-        bool by_value = type == NULL || (literal && pp_value_is_number(&bound[i]) && !symbolic);
+        bool by_value = type == NULL || pp_value_is_wide(&bound[i]) ||
+                        (literal && pp_value_is_number(&bound[i]) && !symbolic);
         if (by_value) {
             PP_TRY(pp_value_key(ev->sizes, &bound[i], false, key));
             continue;
@@ -51,7 +53,7 @@ static ppto_status import_value(build *b, const pp_eval *from, const pp_value *v
         PP_TRY(pp_eval_items(&b->ev, value->n, &items));
         for (uint32_t i = 0; i < value->n; i++) PP_TRY(import_value(b, from, &value->u.items[i], &items[i]));
         out->u.items = items;
-    } else if (value->kind == PP_V_STR) {
+    } else if (value->kind == PP_V_STR || value->kind == PP_V_BEYOND) {
         out->u.text = pp_arena_strndup(&b->arena, value->u.text, strlen(value->u.text));
         if (out->u.text == NULL) return PPTO_E_NOMEM;
     }
@@ -78,7 +80,8 @@ static ppto_status import_bound(build *b, const pp_eval *from, const pp_value *b
         const pp_type *type = pp_param_is_tensor(&d->param[i]) ? pp_eval_type(from, &bound[i]) : NULL;
         int64_t known;
         bool symbolic = bound[i].kind == PP_V_INT && !pp_size_known(from->sizes, bound[i].u.size, &known);
-        if (type == NULL || (literal && pp_value_is_number(&bound[i]) && !symbolic)) {
+        if (type == NULL || pp_value_is_wide(&bound[i]) ||
+            (literal && pp_value_is_number(&bound[i]) && !symbolic)) {
             PP_TRY(import_value(b, from, &bound[i], &own[i]));
             continue;
         }

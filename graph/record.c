@@ -4,7 +4,6 @@
  * wrong is wrong here.
  *
  * A call that was seen before costs a hash and a comparison of its key; nothing is allocated but the node. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "graph/graph_impl.h"
@@ -51,17 +50,14 @@ static bool literal_value(call *c, const pp_value *value, pp_value *out)
     return true;
 }
 
-static bool literal_fits(int64_t i, unsigned dtypes, ppto_dtype *bad)
+/* Whether the number fits every dtype of the set; a float fits no integer. */
+static bool literal_fits(const pp_eval *ev, const pp_value *value, unsigned dtypes, ppto_dtype *bad)
 {
+    int64_t i = 0;
+    bool is_int = value->kind == PP_V_INT && pp_size_known(ev->sizes, value->u.size, &i);
     for (unsigned d = PPTO_I8; d <= PPTO_U64; d++) {
-        unsigned width = pp_dtype_width((ppto_dtype)d);
-        bool is_signed = pp_dtype_kind((ppto_dtype)d) == PP_KIND_INT;
-        if (!(dtypes >> d & 1)) continue;
-        bool fits = is_signed
-                        ? width == 64 || (i >= -(INT64_C(1) << (width - 1)) && i < INT64_C(1) << (width - 1))
-                        : i >= 0 && (width == 64 || (uint64_t)i >> width == 0);
         *bad = (ppto_dtype)d;
-        if (!fits) return false;
+        if (dtypes >> d & 1 && (!is_int || !pp_dtype_holds(*bad, i))) return false;
     }
     return true;
 }
@@ -70,11 +66,10 @@ static ppto_status check_literals(call *c, const pp_expansion *x)
 {
     ppto_dtype bad = PPTO_I8;
     for (uint32_t k = 0; k < x->n_operands; k++) {
-        const pp_node *node = &c->graph->nodes.at[c->graph->refs.at[k].node];
-        if (x->fits[k] == 0 || node->kind != PP_N_LITERAL) continue;
-        if (!literal_fits((int64_t)node->u.bits, x->fits[k], &bad))
-            return pp_eval_fail(&c->ev, PPTO_E_VALUE, "the number %" PRId64 " does not fit %s",
-                                (int64_t)node->u.bits, ppto_dtype_name(bad));
+        const pp_value operand = {.kind = PP_V_REF, .u.ref = c->graph->refs.at[k]};
+        pp_value number;
+        if (x->fits[k] == 0 || !literal_value(c, &operand, &number)) continue;
+        if (!literal_fits(&c->ev, &number, x->fits[k], &bad)) return pp_eval_no_fit(&c->ev, &number, bad);
     }
     return PPTO_OK;
 }

@@ -117,6 +117,7 @@ static ppto_status add_result(pp_eval *ev, const char *name, const pp_value *val
             return pp_eval_fail(ev, PPTO_E_NAME, "the output `%.60s` is given twice", name);
     if (value->kind == PP_V_INT || value->kind == PP_V_FLOAT)
         PP_TRY(pp_graph_number(ev->graph, value, program->site, &ref));
+    if (pp_value_is_wide(&ref)) return pp_eval_no_fit(ev, value, PPTO_I64);
     if (ref.kind != PP_V_REF) return pp_eval_fail(ev, PPTO_E_VALUE, "a result is a tensor or a number");
     PP_TRY(pp_vec_push(&program->names, name));
     return pp_vec_push(&program->results, ref.u.ref);

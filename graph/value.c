@@ -43,6 +43,7 @@ void pp_value_print(const pp_sizes *sizes, const pp_value *value, pp_text *out)
                                                       : "unknown");
         break;
     case PP_V_DTYPE: pp_text_add(out, "%s", ppto_dtype_name((ppto_dtype)value->u.dtype)); break;
+    case PP_V_BEYOND:
     case PP_V_STR: pp_text_add(out, "%s", value->u.text); break;
     case PP_V_LIST:
     case PP_V_TUPLE: print_items(sizes, value, out); break;
@@ -80,6 +81,7 @@ ppto_status pp_value_key(const pp_sizes *sizes, const pp_value *value, bool symb
     case PP_V_BOOL: word = value->u.truth; break;
     case PP_V_DTYPE: word = value->u.dtype; break;
     case PP_V_NONE: break;
+    case PP_V_BEYOND:
     case PP_V_STR: PP_TRY(pp_vec_push(key, tag)); return key_text(value->u.text, key);
     case PP_V_LIST:
     case PP_V_TUPLE:

@@ -11,6 +11,7 @@ typedef enum pp_value_kind {
     PP_V_NONE,
     PP_V_INT,    /* size: an integer, perhaps symbolic */
     PP_V_WIDE,   /* bits: an integer from 2**63 to 2**64 - 1 */
+    PP_V_BEYOND, /* text: digits of an integer beyond these, perhaps with a sign */
     PP_V_FLOAT,  /* f */
     PP_V_BOOL,   /* truth */
     PP_V_DTYPE,  /* dtype */
@@ -48,6 +49,11 @@ static inline bool pp_value_is_tensor(const pp_value *v)
 static inline bool pp_value_is_number(const pp_value *v)
 {
     return v->kind >= PP_V_INT && v->kind <= PP_V_BOOL;
+}
+/* An integer beyond i64. */
+static inline bool pp_value_is_wide(const pp_value *v)
+{
+    return v->kind == PP_V_WIDE || v->kind == PP_V_BEYOND;
 }
 static inline bool pp_value_is_list(const pp_value *v)
 {

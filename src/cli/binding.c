@@ -174,9 +174,13 @@ static int read_number(cli_binding *b)
         return CLI_OK;
     }
     const char *digits = b->value + (b->value[0] == '-' || b->value[0] == '+');
-    bool hex = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
-    b->integer = strtoll(b->value, NULL, hex ? 16 : 10);
-    return errno == ERANGE ? wrong_spec(b, "the number does not fit i64") : CLI_OK;
+    int base = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X') ? 16 : 10;
+    b->integer = strtoll(b->value, NULL, base);
+    if (errno != ERANGE) return CLI_OK;
+    errno = 0;
+    b->integer = (int64_t)strtoull(digits, NULL, base);
+    b->wide = b->value[0] != '-' && errno != ERANGE;
+    return b->wide ? CLI_OK : wrong_spec(b, "the number does not fit i64 or u64");
 }
 
 static int read_value(cli_binding *b, bool may_be_open)
@@ -256,12 +260,14 @@ cli_binding *cli_bindings_find(const cli_bindings *bindings, const char *name)
 }
 
 /* The bytes of the number in an integer dtype or bool; false when it does not fit. */
-static bool integer_bytes(int64_t value, ppto_dtype dtype, void *bytes)
+static bool integer_bytes(const cli_binding *b, ppto_dtype dtype, void *bytes)
 {
+    int64_t value = b->integer;
+    if (b->wide && dtype != PPTO_U64) return false;
     int bits = 8 * (int)ppto_dtype_size(dtype);
     bool is_unsigned = dtype >= PPTO_U8 && dtype <= PPTO_U64;
     if (dtype == PPTO_BOOL && value != 0 && value != 1) return false;
-    if (is_unsigned && (value < 0 || (bits < 64 && value >> bits != 0))) return false;
+    if (is_unsigned && ((value < 0 && !b->wide) || (bits < 64 && value >> bits != 0))) return false;
     if (!is_unsigned && bits < 64 &&
         (value < -((int64_t)1 << (bits - 1)) || value >= (int64_t)1 << (bits - 1)))
         return false;
@@ -276,7 +282,8 @@ static bool integer_bytes(int64_t value, ppto_dtype dtype, void *bytes)
 int cli_binding_number(cli_binding *b, ppto_context *ctx, ppto_dtype dtype)
 {
     uint64_t room = 0; /* aligned for every dtype */
-    double number = b->is_float ? b->number : (double)b->integer;
+    double whole = b->wide ? (double)(uint64_t)b->integer : (double)b->integer;
+    double number = b->is_float ? b->number : whole;
     float single = (float)number;
     bool fits = true;
     if (dtype == PPTO_F64)
@@ -284,7 +291,7 @@ int cli_binding_number(cli_binding *b, ppto_context *ctx, ppto_dtype dtype)
     else if (dtype == PPTO_F32)
         memcpy(&room, &single, sizeof single), fits = isinf(single) == isinf(number);
     else
-        fits = !b->is_float && integer_bytes(b->integer, dtype, &room);
+        fits = !b->is_float && integer_bytes(b, dtype, &room);
     if (!fits)
         return cli_fail(CLI_USAGE, "%s=%s: the number does not fit %s", b->name, b->value,
                         ppto_dtype_name(dtype));
@@ -297,7 +304,9 @@ int cli_binding_fetch(cli_binding *b, ppto_context *ctx, bool without_data)
 {
     static _Alignas(64) char nothing[64];
     if (b->array != NULL || (b->kind == CLI_SPEC && b->open)) return CLI_OK;
-    if (b->kind == CLI_NUMBER)
+    if (b->kind == CLI_NUMBER && b->wide)
+        b->array = ppto_array_copy_of(ctx, PPTO_U64, 0, NULL, &b->integer);
+    else if (b->kind == CLI_NUMBER)
         b->array = b->is_float ? ppto_number(ctx, b->number) : ppto_integer(ctx, b->integer);
     else if (b->kind == CLI_FILE)
         b->array = ppto_array_load(ctx, b->value);

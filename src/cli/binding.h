@@ -30,6 +30,7 @@ typedef struct cli_binding {
     bool is_float;
     double number;
     int64_t integer;
+    bool wide; /* integer holds the bits of a u64: beyond i64, so it is no weak number but a u64 */
 
     ppto_array *array; /* after cli_binding_fetch; NULL while sizes are open */
     bool used;         /* the text asked for it, or declares it */

@@ -72,8 +72,8 @@ const char *pp_token_doc(pp_unit *unit, const pp_token *token);
 /* ---- literal.c
  * ------------------------------------------------------------------------------------------------ */
 
-/* Reads PP_T_INT or PP_T_FLOAT into i, f and wide of the expression. Independent of the locale, correctly
- * rounded. */
+/* Reads PP_T_INT or PP_T_FLOAT into i, f and wide of the expression (an integer beyond i64, a float beyond
+ * f64). Independent of the locale, correctly rounded. */
 void pp_literal_number(const pp_unit *unit, const pp_token *token, pp_expr *out);
 /* The text of PP_T_STRING without quotes and escapes; in the arena. NULL: out of memory. */
 const char *pp_literal_string(pp_unit *unit, const pp_token *token);

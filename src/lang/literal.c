@@ -4,6 +4,7 @@
  * strtod rounds correctly but takes its decimal point from the locale, and a library may not change the
  * locale. So the point is taken out first: 1.5e3 is read as 15e2 and 0x1.8p23 as 0x18p19, which every locale
  * reads alike. The lexer has checked form and length, so nothing here can fail but memory. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,8 +78,8 @@ void pp_literal_number(const pp_unit *unit, const pp_token *token, pp_expr *out)
         return;
     }
     out->i = 0;
-    out->wide = token->kind == PP_T_INT;
     out->f = read_double(text, token->n);
+    out->wide = token->kind == PP_T_INT || isinf(out->f);
 }
 
 const char *pp_literal_string(pp_unit *unit, const pp_token *token)

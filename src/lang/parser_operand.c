@@ -20,6 +20,11 @@ static ppto_status parse_literal(pp_parser *p)
     }
     if (e->kind == PP_E_BOOL) e->i = p->token.kind == PP_T_TRUE;
     if (e->kind == PP_E_INT || e->kind == PP_E_FLOAT) pp_literal_number(p->unit, &p->token, e);
+    if (e->kind == PP_E_FLOAT && e->wide)
+        return pp_unit_fail(p->unit, e->at, p->err, PPTO_E_VALUE,
+                            "the number %.60s is beyond f64 (up to 1.7976931348623157e308), expected inf for "
+                            "infinity",
+                            e->name);
     PP_TRY(pp_parse_advance(p));
     return pp_frame_value(p, e, 1);
 }

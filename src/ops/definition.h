@@ -72,7 +72,7 @@ struct pp_expr {
     uint8_t kind; /* pp_expr_kind */
     uint8_t op;   /* pp_infix */
     bool scan;    /* PP_E_CALL written with `scan` */
-    bool wide;    /* PP_E_INT beyond i64 */
+    bool wide;    /* PP_E_INT beyond i64 (PP_E_FLOAT beyond f64: an error of the parser) */
     uint32_t at;  /* byte offset in the unit's text: of the operator or callee, for the caret */
     pp_expr *a, *b, *c;
     pp_expr *next;

@@ -6,6 +6,7 @@
  * first. */
 #include "ops/scalar.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 typedef struct dtype_row {
@@ -59,6 +60,25 @@ bool pp_dtype_is_float(ppto_dtype dtype)
 uint64_t pp_dtype_canonical_nan(ppto_dtype dtype)
 {
     return rows[dtype].nan;
+}
+
+bool pp_dtype_holds(ppto_dtype dtype, int64_t i)
+{
+    unsigned width = rows[dtype].width;
+    if (rows[dtype].kind == PP_KIND_UINT) return i >= 0 && (width == 64 || (uint64_t)i >> width == 0);
+    if (rows[dtype].kind != PP_KIND_INT) return rows[dtype].kind == PP_KIND_FLOAT || i == 0 || i == 1;
+    return width == 64 || (i >= -(INT64_C(1) << (width - 1)) && i < INT64_C(1) << (width - 1));
+}
+
+void pp_dtype_range(ppto_dtype dtype, pp_text *out)
+{
+    unsigned width = rows[dtype].width;
+    uint64_t most = UINT64_MAX >> (64 - width);
+    pp_text_add(out, "%s", rows[dtype].name);
+    if (rows[dtype].kind == PP_KIND_UINT)
+        pp_text_add(out, " (0 to %" PRIu64 ")", most);
+    else if (rows[dtype].kind == PP_KIND_INT)
+        pp_text_add(out, " (-%" PRIu64 " to %" PRIu64 ")", most / 2 + 1, most / 2);
 }
 
 static bool same_word(const char *word, const char *name, size_t n)

@@ -17,6 +17,9 @@ pp_kind pp_dtype_kind(ppto_dtype dtype);
 unsigned pp_dtype_width(ppto_dtype dtype);  /* bits: 8 for bool */
 bool pp_dtype_is_integer(ppto_dtype dtype); /* i*, u* */
 bool pp_dtype_is_float(ppto_dtype dtype);
+/* Whether the whole number is a value of the dtype; floats round, bool holds 0 and 1. */
+bool pp_dtype_holds(ppto_dtype dtype, int64_t i);
+void pp_dtype_range(ppto_dtype dtype, pp_text *out);              /* "u8 (0 to 255)", "f32" */
 bool pp_dtype_parse(const char *name, size_t n, ppto_dtype *out); /* "f32", also NumPy's "float32" */
 uint64_t pp_dtype_canonical_nan(ppto_dtype dtype);                /* bit pattern; 0 for non-floats */
 /* Promotion of two tensor dtypes (semantics.md): same kind: the wider; signed with unsigned: the next wider

@@ -105,15 +105,6 @@ static bool is_whole(double x)
     return x >= -0x1p53 && x <= 0x1p53 && (double)(int64_t)x == x;
 }
 
-/* Is the whole number a value of the dtype? Floats round, which is fine. */
-static bool holds(ppto_dtype dtype, int64_t value)
-{
-    if (pp_dtype_is_float(dtype)) return true;
-    uint64_t bits = pp_scalar_eval(PP_CAST, PPTO_I64, dtype, (uint64_t)value, 0, 0);
-    bool negative = pp_dtype_kind(dtype) != PP_KIND_INT && value < 0;
-    return !negative && (int64_t)pp_scalar_eval(PP_CAST, dtype, PPTO_I64, bits, 0, 0) == value;
-}
-
 static ppto_status fill_uniform(ppto_array *a, double lo, double hi, uint64_t seed, uint64_t stream,
                                 pp_error *err)
 {
@@ -132,7 +123,7 @@ static ppto_status fill_integers(ppto_array *a, double lo, double hi, uint64_t s
     if (!(lo < hi) || !is_whole(lo) || !is_whole(hi))
         return pp_fail(err, PPTO_E_VALUE,
                        "integers(lo,hi): lo and hi must be whole numbers below 2^53, lo less than hi");
-    if (!holds(a->dtype, (int64_t)lo) || !holds(a->dtype, (int64_t)hi - 1))
+    if (!pp_dtype_holds(a->dtype, (int64_t)lo) || !pp_dtype_holds(a->dtype, (int64_t)hi - 1))
         return pp_fail(err, PPTO_E_VALUE, "integers(%.0f,%.0f) do not fit %s", lo, hi,
                        ppto_dtype_name(a->dtype));
     uint32_t w[4] = {0};

@@ -243,7 +243,9 @@ Test(language_expr, reads_numbers)
         cr_expect(e.kind == PP_E_FLOAT && e.f == floats[i].value, "%s", floats[i].text);
     }
     cr_expect(number_of("inf").f > 1e308);
-    cr_expect(number_of("1e400").f > 1e308);
+    cr_expect(number_of("1.7976931348623157e308").f > 1e308);
+    expect_error_of("x + 1e400", 9, PP_PARSE_PROGRAM, PPTO_E_VALUE, "t:1:5: the number 1e400 is beyond f64");
+    expect_error_of("0x1p1024", 8, PP_PARSE_PROGRAM, PPTO_E_VALUE, "t:1:1: the number 0x1p1024 is");
     cr_expect(number_of("nan").f != number_of("nan").f);
     cr_expect_eq(number_of("9223372036854775807").i, INT64_MAX);
     cr_expect_eq(number_of("0x3f3504f3").i, 0x3f3504f3);

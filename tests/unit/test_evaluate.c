@@ -162,7 +162,7 @@ Test(evaluate, bodies_choose_require_and_count)
     expect_failure("pick(x, -1)", PPTO_E_SHAPE, "pick: k is not negative: -1 for f32[4]");
     expect_result("sizes(y)", "weak f64[N, 2, 1]");
     expect_result("power(x, 3)", "weak f64[8, 5, 2]");
-    expect_failure("power(x, 70)", PPTO_E_SIZE, "beyond 64 bits");
+    expect_failure("power(x, 70)", PPTO_E_SIZE, "`2 ** 70` is beyond i64");
 }
 
 Test(evaluate, folds_have_states_and_fields)

@@ -80,6 +80,45 @@ Test(record, messages_name_the_rule)
     expect_failure("x + sinn(x)", PPTO_E_NAME, "x + sinn(x)\n    ^");
 }
 
+Test(record, numbers_fit_or_are_errors)
+{
+    input("x", PPTO_F32, "4");
+    input("i", PPTO_I64, "4");
+    input("u", PPTO_U64, "4");
+    input("c", PPTO_U8, "4");
+    input("b", PPTO_BOOL, "4");
+    expect_failure("c + 300", PPTO_E_VALUE, "add: the number 300 does not fit u8 (0 to 255)");
+    expect_failure("where(c > 300, c, 300)", PPTO_E_VALUE, "300 does not fit u8 (0 to 255)");
+    expect_failure("astype(300, u8)", PPTO_E_VALUE, "astype: the number 300 does not fit u8 (0 to 255)");
+    expect_failure("cast(-1, u64)", PPTO_E_VALUE,
+                   "cast: the number -1 does not fit u64 (0 to 18446744073709551615)");
+    expect_failure("full([2], 2.5, u8)", PPTO_E_VALUE, "the number 2.5 does not fit u8 (0 to 255)");
+    expect_failure("i + 9223372036854775808", PPTO_E_VALUE,
+                   "9223372036854775808 does not fit i64 (-9223372036854775808");
+    expect_failure("u - 18446744073709551616", PPTO_E_VALUE, "18446744073709551616 does not fit u64");
+    expect_failure("i + 99999999999999999999", PPTO_E_VALUE, "99999999999999999999 does not fit i64");
+    expect_failure("u + -18446744073709551615", PPTO_E_VALUE, "-18446744073709551615 does not fit u64");
+    expect_failure("18446744073709551615", PPTO_E_VALUE, "does not fit i64");
+    expect_failure("9223372036854775807 + 1", PPTO_E_SIZE, "`9223372036854775807 + 1` is beyond i64");
+    expect_failure("18446744073709551615 + 1", PPTO_E_SIZE, "`18446744073709551615 + 1` is beyond i64");
+    expect_failure("i * -(-9223372036854775807 - 1)", PPTO_E_SIZE, "`--9223372036854775808` is beyond i64");
+    expect_failure("~18446744073709551615", PPTO_E_SIZE, "beyond i64");
+    expect_result("u + 18446744073709551615", "u64[4]");
+    expect_result("astype(18446744073709551615, u64)", "u64[]");
+    expect_result("x * 99999999999999999999", "f32[4]");
+    expect_result("x ** 18446744073709551615", "f32[4]");
+    expect_result("astype(c, i8) + astype(i, i8)", "i8[4]"); /* tensors wrap */
+    expect_result("astype(2.7, u8)", "u8[]");
+    expect_result("c > 300", "bool[4]");
+    expect_result("i > 9223372036854775808", "bool[4]");
+    expect_result("u > 18446744073709551614", "bool[4]");
+    expect_result("b != -99999999999999999999", "bool[4]");
+    expect_result("x <= 99999999999999999999", "bool[4]");
+    expect_result("5 + (0 if 18446744073709551615 > 18446744073709551614 else x)", "weak i64[]");
+    expect_result("5 + (x if 18446744073709551615 == 18446744073709551614 else 0)", "weak i64[]");
+    expect_result("5 + (x if -99999999999999999999 > 0 else 0)", "weak i64[]");
+}
+
 static pp_ref call(const char *name, const pp_arg *args, size_t n, int32_t line)
 {
     pp_ref out[8] = {{PP_NONE, 0}}, *results = out;
