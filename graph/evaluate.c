@@ -2,7 +2,7 @@
  * The walk over expressions and statements. A left-deep chain of binary operators, as long as a text allows,
  * is walked in a loop; everything else nests no deeper than the parser lets it. What a construct means is in
  * the other evaluate_*.c: numbers, builtins, primitives, calls. */
-#include "graph/evaluate.h"
+#include "graph/graph_impl.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,15 +18,17 @@ ppto_status pp_eval_nomem(pp_eval *ev)
     return pp_fail(ev->err, PPTO_E_NOMEM, "out of memory");
 }
 
-/* " (file:line:column)" of what is evaluated in a definition of the user's own, "" elsewhere. */
+/* " (file:line:column)" of what is evaluated in a definition of the user's own or called by it; else "". */
 static void own_place(const pp_eval *ev, char *out, size_t room)
 {
-    const pp_definition *d = ev->definition;
+    bool inside = ev->definition != NULL && !ev->definition->builtin;
+    const pp_definition *d = inside ? ev->definition : ev->own;
+    uint32_t at = inside ? ev->at : ev->own_at;
     out[0] = '\0';
-    if (d == NULL || d->builtin || d->owner == NULL || d->owner->file == NULL) return;
+    if (d == NULL || d->owner == NULL || d->owner->file == NULL) return;
     const pp_unit *unit = d->owner;
     size_t line = 1, column = 1;
-    for (size_t i = 0; i < ev->at && i < unit->length; i++) {
+    for (size_t i = 0; i < at && i < unit->length; i++) {
         bool ends = unit->source[i] == '\n';
         line += ends;
         if (((unsigned char)unit->source[i] & 0xc0) != 0x80) column = ends ? 1 : column + 1;
@@ -288,6 +290,9 @@ static OUTLINED bool word_argument(const pp_eval *ev, const pp_param *param, con
     ppto_dtype dtype;
     if (variable != NULL && !pp_value_is_tensor(variable)) return false;
     if (pp_dtype_parse(a->name, strlen(a->name), &dtype)) return false;
+    pp_ref ref;
+    bool number = param->spec >= PP_SPEC_P_INT && param->spec <= PP_SPEC_P_INTS;
+    if (number && pp_graph_find_input(ev->graph, a->name, &ref)) return false; /* it says what it got */
     size_t index = pp_sizes_names(ev->sizes);
     for (size_t i = 0; i < index; i++)
         if (strcmp(pp_sizes_name_at(ev->sizes, i), a->name) == 0) return false;

@@ -40,6 +40,9 @@ typedef struct pp_eval {
     size_t base; /* first variable of this body */
     unsigned depth;
     uint32_t at; /* place in the text of what is evaluated */
+    const pp_definition
+        *own; /* the innermost definition of the user's, and where in it a shipped one was called */
+    uint32_t own_at;
     pp_eval_program *program;
 } pp_eval;
 
@@ -60,6 +63,8 @@ ppto_status pp_eval_expr(pp_eval *ev, const pp_expr *e, pp_value *out);
 /* Statements up to a value; *valued false when there was none. */
 ppto_status pp_eval_block(pp_eval *ev, const pp_stmt *stmt, bool *valued, pp_value *out);
 ppto_status pp_eval_set(pp_eval *ev, const char *name, const pp_value *value);
+/* A message with {name} of variables filled in; *tensors: one is a tensor (NULL: not asked). */
+void pp_eval_message(pp_eval *ev, const char *message, pp_text *out, bool *tensors);
 const pp_value *pp_eval_variable(const pp_eval *ev, const char *name); /* NULL when there is none */
 /* A tuple of one is its item; of several: an error that names how many. */
 ppto_status pp_eval_single(pp_eval *ev, pp_value *value);

@@ -304,6 +304,30 @@ static ppto_status do_is_list(pp_eval *ev, const pp_value *x, size_t n, pp_value
     return PPTO_OK;
 }
 
+static bool is_integer(const pp_value *x)
+{
+    return x->kind == PP_V_INT;
+}
+
+/* An integer or a list of integers. */
+static ppto_status do_is_integers(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
+{
+    bool yes = pp_value_is_list(x) || is_integer(x);
+    (void)ev;
+    (void)n;
+    for (uint32_t i = 0; pp_value_is_list(x) && i < x->n && yes; i++) yes = is_integer(&x->u.items[i]);
+    *out = pp_value_bool(yes ? PP_TRUE : PP_FALSE);
+    return PPTO_OK;
+}
+
+static ppto_status do_is_number(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
+{
+    (void)ev;
+    (void)n;
+    *out = pp_value_bool(pp_value_is_number(x) ? PP_TRUE : PP_FALSE);
+    return PPTO_OK;
+}
+
 static ppto_status do_is_none(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
 {
     (void)ev;
@@ -384,6 +408,8 @@ static const struct {
     {"contains", 2, 2, do_contains},
     {"is_list", 1, 1, do_is_list},
     {"is_none", 1, 1, do_is_none},
+    {"is_integers", 1, 1, do_is_integers},
+    {"is_number", 1, 1, do_is_number},
     {"int", 1, 1, do_int},
     {"float", 1, 1, do_float},
 };

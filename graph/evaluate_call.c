@@ -11,6 +11,12 @@ ppto_status pp_eval_body(pp_eval *ev, const pp_definition *d, const pp_value *bo
     if (ev->depth >= PP_EVAL_DEPTH)
         return pp_eval_fail(ev, PPTO_E_LIMIT, "calls nest more than %d deep", PP_EVAL_DEPTH);
     ppto_status status = PPTO_OK;
+    const pp_definition *own = ev->own;
+    uint32_t own_at = ev->own_at;
+    if (outer != NULL && !outer->builtin) {
+        ev->own = outer;
+        ev->own_at = ev->at;
+    }
     ev->depth++;
     ev->base = before;
     ev->definition = d;
@@ -21,6 +27,8 @@ ppto_status pp_eval_body(pp_eval *ev, const pp_definition *d, const pp_value *bo
     if (status == PPTO_OK && !valued) status = pp_eval_fail(ev, PPTO_E_INTERNAL, "the body has no value");
     if (status == PPTO_OK && out->kind == PP_V_LIST) out->kind = PP_V_TUPLE;
     ev->definition = outer;
+    ev->own = own;
+    ev->own_at = own_at;
     ev->base = base;
     ev->variables.n = before;
     ev->depth--;

@@ -260,10 +260,12 @@ static ppto_status check(pp_eval *ev, const pp_given *given, size_t n, pp_value 
         return pp_eval_fail(ev, PPTO_E_DTYPE, "the condition is bool");
     PP_TRY(pp_eval_broadcast(ev, x, 2));
     p.type = pp_flat_prim(ev->flat, x[0])->type;
+    pp_text text = {0}; /* {value} and {position} are filled in by the run */
+    pp_eval_message(ev, given[2].value.u.text, &text, NULL);
     pp_library_lock(ev->library);
-    p.u.message =
-        pp_arena_strndup(pp_library_arena(ev->library), given[2].value.u.text, strlen(given[2].value.u.text));
+    p.u.message = text.failed ? NULL : pp_arena_strndup(pp_library_arena(ev->library), text.at, text.n);
     pp_library_unlock(ev->library);
+    pp_text_free(&text);
     if (p.u.message == NULL) return pp_eval_nomem(ev);
     uint32_t id;
     PP_TRY(pp_flat_add(ev->flat, &p, x, 2, &id));

@@ -50,10 +50,9 @@ static ppto_status assign(pp_eval *ev, const pp_stmt *stmt)
     return PPTO_OK;
 }
 
-/* The message of a `require` with {name} filled in; *tensors: it names a tensor. */
-static void fill_message(pp_eval *ev, const char *message, pp_text *out, bool *tensors)
+void pp_eval_message(pp_eval *ev, const char *message, pp_text *out, bool *tensors)
 {
-    *tensors = false;
+    bool any = false;
     for (const char *p = message; *p != '\0'; p++) {
         const char *end = *p == '{' ? strchr(p, '}') : NULL;
         char name[64];
@@ -69,15 +68,24 @@ static void fill_message(pp_eval *ev, const char *message, pp_text *out, bool *t
             continue;
         }
         pp_eval_print(ev, value, out);
-        *tensors = *tensors || pp_value_is_tensor(value);
+        any = any || pp_value_is_tensor(value);
         p = end;
     }
+    if (tensors != NULL) *tensors = any;
 }
 
-static bool begins_with(const char *text, const char *word)
+/* A message of the shipped library begins with the name of an operator or with what is wrong. What follows
+ * that name, separator first: the user may have called it by an alias or through another shipped operator. */
+static const char *behind_name(const pp_eval *ev, const char *text)
 {
-    size_t n = word != NULL ? strlen(word) : 0;
-    return n != 0 && strncmp(text, word, n) == 0 && (text[n] == ' ' || text[n] == ':');
+    char name[64];
+    size_t n = strcspn(text, " :");
+    if (ev->definition == NULL || !ev->definition->builtin || n >= sizeof name) return NULL;
+    memcpy(name, text, n);
+    name[n] = '\0';
+    const pp_definition *called = pp_library_find(ev->library, ev->called_as);
+    if (called == NULL || !called->builtin) return NULL;
+    return text[n] != '\0' && pp_library_find(ev->library, name) != NULL ? text + n : NULL;
 }
 
 /* Whether a condition asks for dtypes. */
@@ -99,13 +107,12 @@ static ppto_status require(pp_eval *ev, const pp_stmt *stmt)
     if (truth != PP_FALSE || ev->err == NULL) return truth != PP_FALSE ? PPTO_OK : PPTO_E_VALUE;
     pp_text text = {0};
     bool tensors;
-    fill_message(ev, stmt->message, &text, &tensors);
+    pp_eval_message(ev, stmt->message, &text, &tensors);
     ppto_status code = asks_dtype(stmt->value) ? PPTO_E_DTYPE : tensors ? PPTO_E_SHAPE : PPTO_E_VALUE;
     const char *what = text.at != NULL ? text.at : stmt->message;
-    const char *own = ev->definition != NULL ? ev->definition->name : NULL;
-    bool named = ev->called_as == NULL || begins_with(what, own) || begins_with(what, ev->called_as);
-    ppto_status status =
-        named ? pp_fail(ev->err, code, "%s", what) : pp_fail(ev->err, code, "%s: %s", ev->called_as, what);
+    const char *rest = ev->called_as != NULL ? behind_name(ev, what) : NULL;
+    ppto_status status = rest != NULL ? pp_fail(ev->err, code, "%s%s", ev->called_as, rest)
+                                      : pp_eval_fail(ev, code, "%s", what);
     pp_text_free(&text);
     return status;
 }

@@ -13,17 +13,13 @@ typedef struct shape {
 
 static ppto_status take_shape(pp_eval *ev, const pp_value *list, shape *out)
 {
-    *out = (shape){0};
-    if (!pp_value_is_list(list)) {
-        out->rank = 1;
-        return pp_eval_size(ev, list, "a size", &out->dim[0]);
-    }
-    if (list->n > PPTO_MAX_RANK)
-        return pp_eval_fail(ev, PPTO_E_SHAPE, "rank %u is above %d", list->n, PPTO_MAX_RANK);
-    out->rank = list->n;
-    for (uint32_t i = 0; i < list->n; i++) {
+    const pp_value *items = pp_value_is_list(list) ? list->u.items : list;
+    *out = (shape){.rank = pp_value_is_list(list) ? list->n : 1};
+    if (out->rank > PPTO_MAX_RANK)
+        return pp_eval_fail(ev, PPTO_E_SHAPE, "rank %u is above %d", out->rank, PPTO_MAX_RANK);
+    for (uint32_t i = 0; i < out->rank; i++) {
         int64_t known;
-        PP_TRY(pp_eval_size(ev, &list->u.items[i], "a size", &out->dim[i]));
+        PP_TRY(pp_eval_size(ev, &items[i], "a size", &out->dim[i]));
         if (pp_size_known(ev->sizes, out->dim[i], &known) && known < 0)
             return pp_eval_fail(ev, PPTO_E_SHAPE, "the size %lld is negative", (long long)known);
     }

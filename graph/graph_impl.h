@@ -82,6 +82,9 @@ ppto_status pp_graph_no_memory(pp_graph *graph, ppto_status status, pp_error *er
 ppto_status pp_graph_record(pp_graph *graph, const pp_definition *definition, const char *called_as,
                             const pp_given *given, size_t n_given, bool scan, ppto_site site, pp_error *err,
                             uint32_t *node);
+/* Adds the call as written to the message, unless that names the type of every tensor given. */
+void pp_graph_name_call(const pp_eval *ev, const pp_definition *definition, const pp_given *given, size_t n,
+                        pp_error *err);
 /* A number as a literal node. */
 ppto_status pp_graph_number(pp_graph *graph, const pp_value *value, ppto_site site, pp_value *out);
 

@@ -52,10 +52,10 @@ static ppto_status scan_call(scan *s, const pp_expr *e)
 {
     static const char *const placed[] = {"scalar.check", "scalar.index", NULL};
     static const char *const of_shape[] = {"size", "rank", "shape", NULL};
-    static const char *const plain[] = {"range",       "len",     "is_float",  "is_int",   "is_signed",
-                                        "is_bool",     "width",   "promote",   "is_weak",  "normal_axis",
-                                        "normal_axes", "product", "sorted",    "contains", "is_list",
-                                        "is_none",     "is_wide", "is_beyond", NULL};
+    static const char *const plain[] = {
+        "range",   "len",     "is_float",    "is_int",      "is_signed",   "is_bool",   "width",
+        "promote", "is_weak", "normal_axis", "normal_axes", "product",     "sorted",    "contains",
+        "is_list", "is_none", "is_wide",     "is_beyond",   "is_integers", "is_number", NULL};
     static const char *const of_value[] = {"is_literal", "literal", "int", "float", NULL};
     static const char *const either[] = {"min", "max", NULL};
     for (const pp_expr *a = e->a; a != NULL; a = a->next) PP_TRY(scan_expr(s, a));

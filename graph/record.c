@@ -393,9 +393,11 @@ ppto_status pp_graph_record(pp_graph *graph, const pp_definition *definition, co
                      .arena = &arena,
                      .called_as = c.called_as};
     ppto_status status = pp_graph_no_memory(graph, record(&c, given, n_given, node), err);
-    if (status != PPTO_OK)
+    if (status != PPTO_OK) {
         pp_fail(err, status, "%s: %s", c.called_as,
                 ppto_status_text(status)); /* keeps what was said before */
+        pp_graph_name_call(&c.ev, definition, given, n_given, err);
+    }
     pp_eval_free(&c.ev);
     pp_arena_free(&arena);
     return status;

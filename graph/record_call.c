@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Calls from C: arguments as values, and messages that say where the operands came from. The first line of a
- * message is that of the recorder; the second names the site of the call, each operand's operator and site,
- * and the input an operand comes from when only operators lie between that keep all elements (so its shape
- * explains the operand's). */
+ * message is that of the recorder, with the call itself where it tells not all operands; the second names the
+ * site of the call, each operand's operator and site, and the input an operand comes from when only operators
+ * lie between that keep all elements (so its shape explains the operand's). */
 #include <inttypes.h>
 #include <string.h>
 
 #include "graph/graph_impl.h"
 
-enum { WALK_LIMIT = 16, LISTED_OPERANDS = 4 };
+enum { WALK_LIMIT = 16, LISTED_OPERANDS = 4, LISTED_ARGUMENTS = 8, LISTED_LENGTH = 100 };
 
 static ppto_status take_list(pp_graph *graph, const pp_arg *arg, pp_arena *arena, pp_value *out)
 {
@@ -99,6 +99,59 @@ static void add_operand(pp_graph *graph, pp_text *text, const char *label, pp_re
     if (from == NULL) return;
     pp_text_add(text, ", from ");
     add_input(graph, text, from);
+}
+
+static void print_argument(const pp_eval *ev, const pp_param *p, const pp_given *given, pp_text *out)
+{
+    pp_text value = {0};
+    pp_eval_print(ev, &given->value, &value);
+    const char *name = given->keyword != NULL                ? given->keyword
+                       : p != NULL && !pp_param_is_tensor(p) ? p->name
+                                                             : NULL;
+    if (name != NULL) pp_text_add(out, "%.40s=", name);
+    pp_text_add(out, value.n > LISTED_LENGTH ? "%.*s…" : "%.*s", LISTED_LENGTH,
+                value.at != NULL ? value.at : "?");
+    pp_text_free(&value);
+}
+
+/* Whether the text tells the type of every tensor given (lists: of all in it). */
+static bool tells_types(const pp_eval *ev, const pp_value *value, const char *text)
+{
+    bool told = true;
+    if (pp_value_is_list(value))
+        for (uint32_t i = 0; i < value->n && told; i++) told = tells_types(ev, &value->u.items[i], text);
+    if (!pp_value_is_tensor(value)) return told;
+    pp_text type = {0};
+    pp_eval_print(ev, value, &type);
+    told = type.at != NULL && strstr(text, type.at) != NULL;
+    pp_text_free(&type);
+    return told;
+}
+
+void pp_graph_name_call(const pp_eval *ev, const pp_definition *d, const pp_given *given, size_t n,
+                        pp_error *err)
+{
+    bool told = err == NULL || err->code == PPTO_E_NOMEM, hidden = d->name[0] == '_';
+    pp_text text = {0};
+    if (told) return;
+    told = true;
+    for (size_t i = 0; i < n && told; i++) told = tells_types(ev, &given[i].value, err->text);
+    if (told) return;
+    pp_text_add(&text, "%s, in %s(", err->text, ev->called_as);
+    for (size_t i = 0; i < n && i < LISTED_ARGUMENTS; i++) {
+        const pp_param *p = pp_eval_param_for(d, i, given[i].keyword);
+        if (hidden && !pp_value_is_tensor(&given[i].value)) continue; /* written otherwise in a text */
+        if (i != 0) pp_text_add(&text, ", ");
+        print_argument(ev, p, &given[i], &text);
+    }
+    pp_text_add(&text, n > LISTED_ARGUMENTS ? ", …)" : ")");
+    if (!text.failed) {
+        pp_error before = *err;
+        pp_error_clear(err);
+        pp_fail(err, before.code, "%s", text.at);
+        err->site = before.site;
+    }
+    pp_text_free(&text);
 }
 
 static void explain(pp_graph *graph, const pp_definition *d, const pp_given *given, size_t n, ppto_site site,

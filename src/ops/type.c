@@ -97,7 +97,7 @@ const pp_type *pp_type_get(const pp_types *types, pp_type_id id)
 
 void pp_type_print(const pp_types *types, const pp_type *type, pp_text *out)
 {
-    pp_text_add(out, "%s%s[", type->weak ? "weak " : "", ppto_dtype_name((ppto_dtype)type->dtype));
+    pp_text_add(out, "%s%s[", type->weak ? "constant " : "", ppto_dtype_name((ppto_dtype)type->dtype));
     for (int i = 0; i < type->rank; i++) {
         if (i > 0) pp_text_add(out, ", ");
         pp_size_print(types->sizes, type->dim[i], out);

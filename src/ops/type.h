@@ -22,7 +22,8 @@ pp_sizes *pp_types_sizes(pp_types *types);
 ppto_status pp_type_intern(pp_types *types, const pp_type *type, pp_type_id *out);
 const pp_type *pp_type_get(const pp_types *types, pp_type_id id); /* borrow: valid until types is destroyed */
 
-void pp_type_print(const pp_types *types, const pp_type *type, pp_text *out); /* "f32[N, 512]" */
+void pp_type_print(const pp_types *types, const pp_type *type,
+                   pp_text *out); /* "f32[N, 512]"; a weak one is "constant i64[]" */
 /* "N, 512", "4", "" -> dims; names may be sums like N + 1? no: a name or a non-negative integer each. */
 ppto_status pp_type_parse_dims(pp_types *types, const char *text, pp_type *type, pp_error *err);
 

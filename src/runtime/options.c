@@ -39,10 +39,10 @@ static bool is_simd(const char *word)
 }
 
 /* The option, else the variable, else the default; known() judges the word. */
-static ppto_status word(const char *given, const char *variable, const char *fallback,
+static ppto_status word(const char *given, const char *option, const char *variable, const char *fallback,
                         bool (*known)(const char *), char out[16], pp_error *err)
 {
-    const char *from = given, *source = "option";
+    const char *from = given, *source = option;
     if (!from && (from = getenv(variable)) && *from) source = variable;
     if (!from || !*from) from = fallback;
     if (strlen(from) < 16 && (from == fallback || known(from))) {
@@ -52,7 +52,7 @@ static ppto_status word(const char *given, const char *variable, const char *fal
     if (known == is_tier && strcmp(from, "jit") == 0)
         return pp_fail(err, PPTO_E_UNSUPPORTED, "%s: jit: machine code is not built into this library",
                        source);
-    return pp_fail(err, PPTO_E_VALUE, "%s: unknown value \"%s\" for %s", source, from, variable);
+    return pp_fail(err, PPTO_E_VALUE, "%s: unknown value \"%s\"", source, from);
 }
 
 static ppto_status integer(const char *variable, long lo, long hi, long *out, pp_error *err)
@@ -80,10 +80,10 @@ ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_e
     ppto_options *o = &out->o;
     long threads = 0, level = 0;
     const char *executor = is_executor("tbb") ? "tbb" : "pthread";
-    PP_TRY(word(o->executor, "PPTO_EXECUTOR", executor, is_executor, out->executor, err));
-    PP_TRY(word(o->device, "PPTO_DEVICE", "cpu", is_device, out->device, err));
-    PP_TRY(word(o->tier, "PPTO_TIER", "auto", is_tier, out->tier, err));
-    PP_TRY(word(o->simd, "PPTO_SIMD", "", is_simd, out->simd, err));
+    PP_TRY(word(o->executor, "executor", "PPTO_EXECUTOR", executor, is_executor, out->executor, err));
+    PP_TRY(word(o->device, "device", "PPTO_DEVICE", "cpu", is_device, out->device, err));
+    PP_TRY(word(o->tier, "tier", "PPTO_TIER", "auto", is_tier, out->tier, err));
+    PP_TRY(word(o->simd, "simd", "PPTO_SIMD", "", is_simd, out->simd, err));
     PP_TRY(integer("PPTO_NUM_THREADS", 0, 4096, &threads, err));
     PP_TRY(integer("PPTO_LOG_LEVEL", 0, 3, &level, err));
     if (o->threads < -1 || o->threads > 4096)

@@ -160,8 +160,8 @@ Test(evaluate, bodies_choose_require_and_count)
     expect_result("pick(x)", "f32[4]");
     expect_result("pick(x, 1)", "f32[2, 2]");
     expect_failure("pick(x, -1)", PPTO_E_SHAPE, "pick: k is not negative: -1 for f32[4]");
-    expect_result("sizes(y)", "weak f64[N, 2, 1]");
-    expect_result("power(x, 3)", "weak f64[8, 5, 2]");
+    expect_result("sizes(y)", "constant f64[N, 2, 1]");
+    expect_result("power(x, 3)", "constant f64[8, 5, 2]");
     expect_failure("power(x, 70)", PPTO_E_SIZE, "`2 ** 70` is beyond i64");
 }
 

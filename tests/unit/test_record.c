@@ -24,8 +24,8 @@ Test(record, results_have_types)
     expect_result("i + u", "i32[7]");
     expect_result("u * 2", "u8[7]");
     expect_result("i * 0.5", "f32[7]");
-    expect_result("arange(3) * 0.5", "weak f64[3]");
-    expect_result("where(b, 1, 0)", "weak i64[N]");
+    expect_result("arange(3) * 0.5", "constant f64[3]");
+    expect_result("where(b, 1, 0)", "constant i64[N]");
     expect_result("x > 0", "bool[N, 512]");
     expect_result("argmax(x, axis=-1)", "i64[N]");
     expect_result("moments(x, 1)", "i64[N] f32[N] f32[N]");
@@ -114,9 +114,9 @@ Test(record, numbers_fit_or_are_errors)
     expect_result("u > 18446744073709551614", "bool[4]");
     expect_result("b != -99999999999999999999", "bool[4]");
     expect_result("x <= 99999999999999999999", "bool[4]");
-    expect_result("5 + (0 if 18446744073709551615 > 18446744073709551614 else x)", "weak i64[]");
-    expect_result("5 + (x if 18446744073709551615 == 18446744073709551614 else 0)", "weak i64[]");
-    expect_result("5 + (x if -99999999999999999999 > 0 else 0)", "weak i64[]");
+    expect_result("5 + (0 if 18446744073709551615 > 18446744073709551614 else x)", "constant i64[]");
+    expect_result("5 + (x if 18446744073709551615 == 18446744073709551614 else 0)", "constant i64[]");
+    expect_result("5 + (x if -99999999999999999999 > 0 else 0)", "constant i64[]");
 }
 
 static pp_ref call(const char *name, const pp_arg *args, size_t n, int32_t line)

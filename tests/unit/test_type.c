@@ -64,9 +64,9 @@ Test(ops_type, text_names_dtype_and_sizes)
     pp_type scalar = make(PPTO_BOOL, ""), weak = make(PPTO_I64, "3");
     expect_text(&scalar, "bool[]");
     weak.weak = true;
-    expect_text(&weak, "weak i64[3]");
+    expect_text(&weak, "constant i64[3]");
     weak.dim[0] = pp_size_add(pp_types_sizes(types), pp_size_name(pp_types_sizes(types), "N", 1), PP_SIZE_1);
-    expect_text(&weak, "weak i64[N + 1]");
+    expect_text(&weak, "constant i64[N + 1]");
 }
 
 Test(ops_type, dims_are_names_or_numbers)
