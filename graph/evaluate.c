@@ -52,7 +52,8 @@ ppto_status pp_eval_fail(pp_eval *ev, ppto_status code, const char *format, ...)
 
 void pp_eval_free(pp_eval *ev)
 {
-    pp_vec_free(&ev->variables);
+    pp_scope_free(&ev->scope);
+    pp_vec_free(&ev->values);
 }
 
 ppto_status pp_eval_items(pp_eval *ev, size_t n, pp_value **out)
@@ -68,15 +69,22 @@ ppto_status pp_eval_items(pp_eval *ev, size_t n, pp_value **out)
 
 const pp_value *pp_eval_variable(const pp_eval *ev, const char *name)
 {
-    for (size_t i = ev->variables.n; i > ev->base; i--)
-        if (strcmp(ev->variables.at[i - 1].name, name) == 0) return &ev->variables.at[i - 1].value;
-    return NULL;
+    uint32_t i = pp_scope_find(&ev->scope, name, ev->base);
+    return i != PP_SCOPE_NONE ? &ev->values.at[i] : NULL;
+}
+
+void pp_eval_cut(pp_eval *ev, size_t n)
+{
+    pp_scope_cut(&ev->scope, n);
+    ev->values.n = n;
 }
 
 static ppto_status push_variable(pp_eval *ev, const char *name, const pp_value *value)
 {
-    pp_variable variable = {name, *value};
-    return pp_vec_push(&ev->variables, variable) == PPTO_OK ? PPTO_OK : pp_eval_nomem(ev);
+    if (pp_vec_push(&ev->values, *value) != PPTO_OK) return pp_eval_nomem(ev);
+    if (pp_scope_push(&ev->scope, name) == PPTO_OK) return PPTO_OK;
+    ev->values.n--;
+    return pp_eval_nomem(ev);
 }
 
 ppto_status pp_eval_set(pp_eval *ev, const char *name, const pp_value *value)
@@ -184,11 +192,11 @@ static OUTLINED ppto_status eval_comprehension(pp_eval *ev, const pp_expr *e, pp
     PP_TRY(pp_eval_items(ev, source.n, &items));
     for (uint32_t i = 0; i < source.n; i++) {
         bool keep;
-        size_t before = ev->variables.n;
+        size_t before = ev->values.n;
         PP_TRY(push_variable(ev, e->name, &source.u.items[i]));
         PP_TRY(filter(ev, e->c, &keep));
         if (keep) PP_TRY(eval_single(ev, e->a, &items[n++]));
-        ev->variables.n = before;
+        pp_eval_cut(ev, before);
     }
     *out = (pp_value){.kind = PP_V_LIST, .n = n, .u.items = items};
     return PPTO_OK;

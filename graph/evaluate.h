@@ -11,16 +11,12 @@
 #ifndef PP_EVALUATE_H
 #define PP_EVALUATE_H
 
+#include "graph/scope.h"
 #include "graph/value.h"
 
 typedef enum pp_eval_mode { PP_EVAL_TENSORS, PP_EVAL_FUNCTION, PP_EVAL_GRAPH } pp_eval_mode;
 
 enum { PP_EVAL_DEPTH = 200, PP_MAX_BOUND = 66, PP_MAX_RESULTS = 64 };
-
-typedef struct pp_variable {
-    const char *name;
-    pp_value value;
-} pp_variable;
 
 /* What only a program evaluated in GRAPH mode has (record_text.c). */
 typedef struct pp_eval_program pp_eval_program;
@@ -36,8 +32,9 @@ typedef struct pp_eval {
     pp_arena *arena;                 /* of lists */
     const char *called_as;           /* the operator as the user called it */
     const pp_definition *definition; /* whose text is evaluated; NULL: a program */
-    PP_VEC(pp_variable) variables;
-    size_t base; /* first variable of this body */
+    pp_scope scope;                  /* variables */
+    PP_VEC(pp_value) values;         /* theirs */
+    size_t base;                     /* first variable of this body */
     unsigned depth;
     uint32_t at; /* place in the text of what is evaluated */
     const pp_definition
@@ -63,6 +60,7 @@ ppto_status pp_eval_expr(pp_eval *ev, const pp_expr *e, pp_value *out);
 /* Statements up to a value; *valued false when there was none. */
 ppto_status pp_eval_block(pp_eval *ev, const pp_stmt *stmt, bool *valued, pp_value *out);
 ppto_status pp_eval_set(pp_eval *ev, const char *name, const pp_value *value);
+void pp_eval_cut(pp_eval *ev, size_t n); /* forgets all variables but the first n */
 /* A message with {name} of variables filled in; *tensors: one is a tensor (NULL: not asked). */
 void pp_eval_message(pp_eval *ev, const char *message, pp_text *out, bool *tensors);
 const pp_value *pp_eval_variable(const pp_eval *ev, const char *name); /* NULL when there is none */
@@ -108,6 +106,10 @@ ppto_status pp_eval_truth(pp_eval *ev, const pp_value *value, pp_truth *out);
  * values). */
 ppto_status pp_eval_builtin(pp_eval *ev, const char *name, const pp_given *given, size_t n, bool *found,
                             pp_value *out);
+/* How many arguments it takes; false: there is none of that name. So for scalar.NAME and tensor.NAME. */
+bool pp_builtin_arity(const char *name, unsigned *least, unsigned *most);
+bool pp_scalar_arity(const char *name, unsigned *least, unsigned *most);
+bool pp_primitive_arity(const char *name, unsigned *least, unsigned *most);
 /* One axis as 0 … rank - 1, or E_VALUE. */
 ppto_status pp_eval_axis(pp_eval *ev, const pp_value *axis, int64_t rank, uint32_t *out);
 /* int, list of ints or the word all, as a set of axes. */
@@ -130,6 +132,8 @@ size_t pp_eval_params(const pp_definition *definition);
 const pp_param *pp_eval_param(const pp_definition *definition, size_t i);
 /* The parameter an argument is for; NULL when there is none. */
 const pp_param *pp_eval_param_for(const pp_definition *definition, size_t position, const char *keyword);
+/* For "did you mean"; NULL when none is near. */
+const char *pp_eval_nearest_param(const pp_definition *definition, const char *keyword);
 /* Orders and checks arguments, fills in defaults: bound[pp_eval_params]. */
 ppto_status pp_eval_bind(pp_eval *ev, const pp_definition *definition, const pp_given *given, size_t n,
                          pp_value *bound);

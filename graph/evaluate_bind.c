@@ -277,7 +277,7 @@ static ppto_status match_shapes(pp_eval *ev, const pp_definition *d, const pp_va
 
 /* ---- binding --------------------------------------------------------------------------------------- */
 
-static ppto_status unknown_keyword(pp_eval *ev, const pp_definition *d, const char *keyword)
+const char *pp_eval_nearest_param(const pp_definition *d, const char *keyword)
 {
     const char *nearest = NULL;
     unsigned least = 3;
@@ -287,6 +287,12 @@ static ppto_status unknown_keyword(pp_eval *ev, const pp_definition *d, const ch
         least = distance;
         nearest = pp_eval_param(d, i)->name;
     }
+    return nearest;
+}
+
+static ppto_status unknown_keyword(pp_eval *ev, const pp_definition *d, const char *keyword)
+{
+    const char *nearest = pp_eval_nearest_param(d, keyword);
     if (nearest == NULL) return pp_eval_fail(ev, PPTO_E_NAME, "no parameter `%.60s`", keyword);
     return pp_eval_fail(ev, PPTO_E_NAME, "no parameter `%.60s`: did you mean `%.60s`?", keyword, nearest);
 }

@@ -414,6 +414,17 @@ static const struct {
     {"float", 1, 1, do_float},
 };
 
+bool pp_builtin_arity(const char *name, unsigned *least, unsigned *most)
+{
+    for (size_t i = 0; i < sizeof builtins / sizeof builtins[0]; i++) {
+        if (strcmp(builtins[i].name, name) != 0) continue;
+        *least = builtins[i].least;
+        *most = builtins[i].most;
+        return true;
+    }
+    return false;
+}
+
 ppto_status pp_eval_builtin(pp_eval *ev, const char *name, const pp_given *given, size_t n, bool *found,
                             pp_value *out)
 {

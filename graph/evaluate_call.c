@@ -6,7 +6,7 @@
 ppto_status pp_eval_body(pp_eval *ev, const pp_definition *d, const pp_value *bound, pp_value *out)
 {
     const pp_definition *outer = ev->definition;
-    size_t base = ev->base, before = ev->variables.n;
+    size_t base = ev->base, before = ev->values.n;
     bool valued = false;
     if (ev->depth >= PP_EVAL_DEPTH)
         return pp_eval_fail(ev, PPTO_E_LIMIT, "calls nest more than %d deep", PP_EVAL_DEPTH);
@@ -30,7 +30,7 @@ ppto_status pp_eval_body(pp_eval *ev, const pp_definition *d, const pp_value *bo
     ev->own = own;
     ev->own_at = own_at;
     ev->base = base;
-    ev->variables.n = before;
+    pp_eval_cut(ev, before);
     ev->depth--;
     return status;
 }

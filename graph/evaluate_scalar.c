@@ -294,6 +294,24 @@ static ppto_status coordinate(pp_eval *ev, const pp_given *given, size_t n, pp_v
     return PPTO_OK;
 }
 
+bool pp_scalar_arity(const char *name, unsigned *least, unsigned *most)
+{
+    static const struct {
+        const char *name;
+        uint8_t least, most;
+    } own[] = {{"table", 2, 3}, {"cold", 3, 3}, {"check", 3, 3}, {"index", 2, 2}};
+    pp_op op;
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        if (strcmp(own[i].name, name) != 0) continue;
+        *least = own[i].least;
+        *most = own[i].most;
+        return true;
+    }
+    if (!pp_scalar_parse(name, strlen(name), &op)) return false;
+    *least = *most = op == PP_CAST || op == PP_BITCAST ? 2 : pp_scalar_find(op)->arity;
+    return true;
+}
+
 ppto_status pp_eval_scalar(pp_eval *ev, const char *name, const pp_given *given, size_t n, pp_value *out)
 {
     pp_op op;

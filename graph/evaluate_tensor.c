@@ -337,6 +337,19 @@ static const struct {
     {"contract", 6, 6, do_contract},
 };
 
+bool pp_primitive_arity(const char *name, unsigned *least, unsigned *most)
+{
+    *least = *most = 2;
+    if (strcmp(name, "subscript") == 0) return true;
+    for (size_t i = 0; i < sizeof primitives / sizeof primitives[0]; i++) {
+        if (strcmp(primitives[i].name, name) != 0) continue;
+        *least = primitives[i].least;
+        *most = primitives[i].most;
+        return true;
+    }
+    return false;
+}
+
 ppto_status pp_eval_primitive(pp_eval *ev, const char *name, const pp_given *given, size_t n, pp_value *out)
 {
     uint32_t id, x;

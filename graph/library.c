@@ -245,26 +245,18 @@ static ppto_status add_definitions(pp_library *library, pp_unit *unit, bool buil
     return PPTO_OK;
 }
 
-/* A failed unit leaves no names behind. */
-static void remove_definitions(pp_library *library, const pp_unit *unit)
+/* A failed unit leaves no names behind; there were n_names before it. */
+static void remove_definitions(pp_library *library, const pp_unit *unit, size_t n_names)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < library->names.n; i++) {
-        bool own = library->names.at[i].definition->owner == unit;
-        for (const pp_alias *a = unit->aliases; a != NULL && !own; a = a->next)
-            own = a->name == library->names.at[i].name;
-        if (!own) library->names.at[kept++] = library->names.at[i];
-    }
-    library->names.n = kept;
-    kept = 0;
+    library->names.n = n_names;
     for (size_t i = 0; i < library->entries.n; i++)
         if (library->entries.at[i].definition->owner != unit)
             library->entries.at[kept++] = library->entries.at[i];
     library->entries.n = kept;
-    pp_map_free(&library->by_name);
+    pp_map_clear(&library->by_name); /* no more names than before: nothing can fail */
     for (size_t i = 0; i < library->names.n; i++)
-        if (pp_map_insert(&library->by_name, hash_name(library->names.at[i].name), (uint32_t)i) != PPTO_OK)
-            return;
+        (void)!pp_map_insert(&library->by_name, hash_name(library->names.at[i].name), (uint32_t)i);
 }
 
 ppto_status pp_library_add(pp_library *library, pp_unit *take_unit, void (*destroy)(pp_unit *), bool builtin,
@@ -272,12 +264,17 @@ ppto_status pp_library_add(pp_library *library, pp_unit *take_unit, void (*destr
 {
     pp_library_lock(library);
     pp_owned_unit owned = {take_unit, destroy};
+    size_t n_names = library->names.n;
     ppto_status status = add_definitions(library, take_unit, builtin, err);
+    /* The shipped texts call each other; tests check their names. */
+    for (const pp_definition *d = take_unit->definitions; d != NULL && !builtin && status == PPTO_OK;
+         d = d->next)
+        status = pp_library_check_names(library, d, err);
     if (status == PPTO_OK) status = pp_library_check(library, library->entries.at, library->entries.n, err);
     if (status == PPTO_OK) status = pp_vec_push(&library->units, owned);
     if (status != PPTO_OK) {
         if (status == PPTO_E_NOMEM) pp_fail(err, status, "out of memory");
-        remove_definitions(library, take_unit);
+        remove_definitions(library, take_unit, n_names);
         if (pp_library_check(library, library->entries.at, library->entries.n, NULL) != PPTO_OK)
             status = PPTO_E_NOMEM;
         destroy(take_unit);

@@ -25,4 +25,8 @@ pp_library_entry *pp_library_entry_of(const pp_library *library, const char *nam
  * of a call that makes one recursive. */
 ppto_status pp_library_check(pp_library *library, pp_library_entry *entries, size_t n, pp_error *err);
 
+/* Every name in the text of the definition must be known: operators and their parameters, variables, states.
+ * E_NAME, E_VALUE with the place in the text. */
+ppto_status pp_library_check_names(const pp_library *library, const pp_definition *definition, pp_error *err);
+
 #endif

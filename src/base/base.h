@@ -102,6 +102,7 @@ typedef bool (*pp_map_equal)(const void *context, uint32_t value);
 /* True and *value set when an entry has that hash and equal(context, value) (NULL: hash alone decides). */
 bool pp_map_find(const pp_map *map, uint64_t hash, pp_map_equal equal, const void *context, uint32_t *value);
 ppto_status pp_map_insert(pp_map *map, uint64_t hash, uint32_t value) PP_MUST_USE;
+void pp_map_clear(pp_map *map); /* keeps the room: as many insertions as there were cannot fail */
 void pp_map_free(pp_map *map);
 uint64_t pp_hash_bytes(const void *bytes, size_t n, uint64_t seed);
 static inline uint64_t pp_hash_mix(uint64_t h, uint64_t x)

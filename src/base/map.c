@@ -2,8 +2,8 @@
  * Hash map from a 64-bit hash to a 32-bit value; the caller compares keys.
  *
  * Open addressing with linear probing in two parallel arrays, at most two thirds full. Nothing is ever
- * removed, so there are no tombstones. Equal hashes may be stored several times (different keys of one hash):
- * find asks the caller about each, in the order of insertion. Not synchronised. */
+ * removed alone, so there are no tombstones. Equal hashes may be stored several times (different keys of one
+ * hash): find asks the caller about each, in the order of insertion. Not synchronised. */
 #include <string.h>
 
 #include "base/base.h"
@@ -72,6 +72,12 @@ ppto_status pp_map_insert(pp_map *map, uint64_t hash, uint32_t value)
     put(map, stored(hash), value);
     map->n++;
     return PPTO_OK;
+}
+
+void pp_map_clear(pp_map *map)
+{
+    if (map->n != 0) memset(map->hash, 0, map->cap * sizeof *map->hash);
+    map->n = 0;
 }
 
 void pp_map_free(pp_map *map)

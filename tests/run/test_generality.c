@@ -29,8 +29,10 @@ static bool is_defined(const char *text, const char *word, size_t n)
         if (strncmp(p, word, n) != 0 || p[n] != '(' || p == text) continue;
         const char *line = p;
         while (line > text && line[-1] != '\n') line--;
-        if (strncmp(line, "op ", 3) == 0 || strncmp(line, "fold ", 5) == 0)
-            if (p == line + 3 || p == line + 5 || strncmp(line, "fold ordered ", 13) == 0) return true;
+        if ((p == line + 3 && strncmp(line, "op ", 3) == 0) ||
+            (p == line + 5 && strncmp(line, "fold ", 5) == 0) ||
+            (p == line + 13 && strncmp(line, "fold ordered ", 13) == 0))
+            return true;
     }
     return false;
 }

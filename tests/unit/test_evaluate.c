@@ -154,7 +154,7 @@ Test(evaluate, bodies_choose_require_and_count)
         "  if k == 0 {\n    y = x\n  } else {\n    y = tensor.reshape(x, [size(x, 0) // 2, 2])\n  }\n  y\n}\n"
         "op sizes(x: any[n, m]) = tensor.full([*[s for s in [n, m] if s != 3], rank(x), len([1, 2][1:])], "
         "0.5)\n"
-        "op power(x: any, param k: int) = tensor.full([2 ** k, -7 // 2 + 9, max(k, 5) % 3], k / 2)\n");
+        "op power(_x: any, param k: int) = tensor.full([2 ** k, -7 // 2 + 9, max(k, 5) % 3], k / 2)\n");
     input("x", PPTO_F32, "4");
     input("y", PPTO_F32, "3, N");
     expect_result("pick(x)", "f32[4]");
@@ -173,7 +173,7 @@ Test(evaluate, folds_have_states_and_fields)
         "fold pair(x: num) -> (n: i64, s: acc) {\n  unit = (0, 0)\n  lift = (1, x)\n"
         "  step(q, x) = (scalar.add(q.n, 1), scalar.add(q.s, x))\n"
         "  join(a, b) = (scalar.add(a.n, b.n), scalar.add(a.s, b.s))\n  finish(q) = scalar.mul(q.s, q.n)\n}\n"
-        "fold both(x: num) -> (n: i64, s) {\n  lift = (1, x)\n  join(a, b) = (a.n, b.m)\n}\n");
+        "");
     input("x", PPTO_I8, "3, 4, 5");
     input("e", PPTO_I8, "0");
     expect_result("pair(x, [0, 2], true)", "i64[1, 4, 1]");
@@ -188,7 +188,62 @@ Test(evaluate, folds_have_states_and_fields)
     expand_text("pair(e)", &flat);
     cr_expect_eq(last(&flat)->kind, PP_P_LITERAL, "the unit, finished");
     pp_flat_free(&flat);
-    expect_failure("both(x)", PPTO_E_NAME, "no state `m`");
+    cannot_define("fold both(x: num) -> (n: i64, s) {\n  lift = (1, x)\n  join(a, b) = (a.n, b.m)\n}\n",
+                  PPTO_E_NAME, "test.ppto:3:24: the fold `both` has no state `m`");
+}
+
+Test(evaluate_shipped, names_are_known_when_defined)
+{
+    static const struct {
+        const char *text;
+        ppto_status code;
+        const char *message;
+    } wrong[] = {
+        {"op f(x: num) = sinn(x)\n", PPTO_E_NAME, "test.ppto:1:16: no operator `sinn`: did you mean `sin`?"},
+        {"op f(x: num) {\n  if rank(x) == 1 {\n    gone(x)\n  } else {\n    x\n  }\n}\n", PPTO_E_NAME,
+         "test.ppto:3:5: no operator `gone`"},
+        {"op f(length: num) = lenght + 1\n", PPTO_E_NAME,
+         "test.ppto:1:21: `lenght` is no parameter and no variable "
+         "here: did you mean `length`?"},
+        {"op f(x: num) = sum(x, axis=al)\n", PPTO_E_NAME, ":1:28: `al` is no parameter"},
+        {"op f(x: num) = x + sum\n", PPTO_E_NAME, "`sum` is an operator, expected its arguments"},
+        {"op f(x: num) {\n  y = z\n  z = x\n  y + z\n}\n", PPTO_E_NAME, ":2:7: `z` is no parameter"},
+        {"op f(x: num) = [k for i in range(3)]\nop g(x: num) = x", PPTO_E_NAME, ":1:17: `k` is no parameter"},
+        {"op f(x: num, k: int = n) = x * k\n", PPTO_E_NAME, ":1:23: `n` is no parameter"},
+        {"op f(x: num) = pad(x, 1, mode=edge) if hoow == lo else x\n", PPTO_E_NAME, "`hoow` is no parameter"},
+        {"op f(x: num) = add(x)\n", PPTO_E_VALUE, ":1:16: add: the argument `y` is missing"},
+        {"op f(x: num) = exp(x, 1)\n", PPTO_E_VALUE, "exp takes at most 1 arguments"},
+        {"op f(x: num) = sum(x, axes=1)\n", PPTO_E_NAME, "sum has no parameter `axes`: did you mean `axis`?"},
+        {"op f(x: num) = sum(x, 1, axis=0)\n", PPTO_E_VALUE, "`axis` is given twice"},
+        {"op f(x: num) = scalar.add(x)\n", PPTO_E_VALUE, "scalar.add() takes 2 arguments, not 1"},
+        {"op f(x: num) = scalar.plus(x, x)\n", PPTO_E_NAME, "no primitive scalar.plus"},
+        {"op f(x: num) = tensor.flop(x)\n", PPTO_E_NAME, "no primitive tensor.flop"},
+        {"op f(x: num) = size(x, 0, 1)\n", PPTO_E_VALUE, "size() takes 1 to 2 arguments, not 3"},
+        {"op f(x: num) = scan sum(x, 0)\n", PPTO_E_VALUE, "`scan` needs a fold, `sum` is none"},
+        {"op f(x: num) = x.Q\n", PPTO_E_NAME, "no attribute `.Q`"},
+        {"op f(x: num) = x + $0\n", PPTO_E_NAME, "`$0` stands in texts"},
+        {"op f(x: num, y: num) = x\n", PPTO_E_NAME, ":1:14: the parameter `y` is never used"},
+        {"op f(x: num[n], n: num) = x + n\n", PPTO_E_NAME, "`n` is a parameter and a named size"},
+        {"op f(x: num, x: num) = x\n", PPTO_E_SYNTAX, "the parameter `x` is given twice"},
+        {"op f(x: num) {\n  x = x + 1\n  x\n}\n", PPTO_E_NAME, ":2:3: `x` is assigned twice"},
+        {"fold f(x: num) {\n  lift = x\n  join(a, b) = a + x\n}\n", PPTO_E_NAME,
+         ":3:20: `x` is no parameter"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        pp_error err = {.code = PPTO_OK};
+        ppto_status status = define(wrong[i].text, strlen(wrong[i].text), false, &err);
+        cr_expect_eq(status, wrong[i].code, "%s: %s", wrong[i].text, err.text);
+        cr_expect(strstr(err.text, wrong[i].message) != NULL, "%s: %s", wrong[i].text, err.text);
+        cr_expect(strstr(err.text, "^") != NULL, "%s", err.text);
+        cr_expect(pp_library_find(library, "f") == NULL);
+    }
+    must_define("op ahead(x: num) = behind(x, mode=edge)\n" /* later in the text, with a word */
+                "op behind(x: num, mode: str, _spare: int = 0) {\n  k = 1\n  if mode == edge {\n    y = x + "
+                "k\n  } else {\n"
+                "    y = x\n  }\n  [i for i in range(2)][0] + y\n}\n"
+                "op told(x: num, k: int = 1) {\n  require rank(x) > 0, \"{k}\"\n  x\n}\n"
+                "op shaped(x: num[n], y: num[n]) = x / n\n"
+                "fold count(x: num) -> i64 {\n  unit = 0\n  lift = 1\n  join(a, b) = a + b\n}\n");
 }
 
 Test(evaluate_shipped, positions_count_through_all_reduced_axes)

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "graph/library_scan.h"
 #include "graph_text.h"
 
 TestSuite(record, .init = open_graph, .fini = close_graph);
@@ -117,6 +118,15 @@ Test(record, numbers_fit_or_are_errors)
     expect_result("5 + (0 if 18446744073709551615 > 18446744073709551614 else x)", "constant i64[]");
     expect_result("5 + (x if 18446744073709551615 == 18446744073709551614 else 0)", "constant i64[]");
     expect_result("5 + (x if -99999999999999999999 > 0 else 0)", "constant i64[]");
+}
+
+Test(record, the_shipped_texts_name_what_there_is)
+{
+    for (size_t i = 0; i < pp_library_count(library); i++) {
+        pp_error err = {.code = PPTO_OK};
+        ppto_status status = pp_library_check_names(library, pp_library_at(library, i), &err);
+        cr_expect_eq(status, PPTO_OK, "%s", err.text);
+    }
 }
 
 static pp_ref call(const char *name, const pp_arg *args, size_t n, int32_t line)
