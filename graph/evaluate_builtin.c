@@ -137,39 +137,12 @@ static ppto_status dtype_of(pp_eval *ev, const pp_value *x, ppto_dtype *out)
     return pp_eval_fail(ev, PPTO_E_VALUE, "expected a dtype such as f32");
 }
 
-static ppto_status do_is_float(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
+/* Whether the dtype is of one of the kinds, bits by pp_kind. */
+static ppto_status dtype_is(pp_eval *ev, const pp_value *x, unsigned kinds, pp_value *out)
 {
     ppto_dtype dtype = PPTO_BOOL;
-    (void)n;
     PP_TRY(dtype_of(ev, x, &dtype));
-    *out = pp_value_bool(pp_dtype_is_float(dtype) ? PP_TRUE : PP_FALSE);
-    return PPTO_OK;
-}
-
-static ppto_status do_is_int(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
-{
-    ppto_dtype dtype = PPTO_BOOL;
-    (void)n;
-    PP_TRY(dtype_of(ev, x, &dtype));
-    *out = pp_value_bool(pp_dtype_is_integer(dtype) ? PP_TRUE : PP_FALSE);
-    return PPTO_OK;
-}
-
-static ppto_status do_is_signed(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
-{
-    ppto_dtype dtype = PPTO_BOOL;
-    (void)n;
-    PP_TRY(dtype_of(ev, x, &dtype));
-    *out = pp_value_bool(pp_dtype_kind(dtype) == PP_KIND_INT ? PP_TRUE : PP_FALSE);
-    return PPTO_OK;
-}
-
-static ppto_status do_is_bool(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
-{
-    ppto_dtype dtype = PPTO_F32;
-    (void)n;
-    PP_TRY(dtype_of(ev, x, &dtype));
-    *out = pp_value_bool(dtype == PPTO_BOOL ? PP_TRUE : PP_FALSE);
+    *out = pp_value_bool(kinds >> pp_dtype_kind(dtype) & 1 ? PP_TRUE : PP_FALSE);
     return PPTO_OK;
 }
 
@@ -383,35 +356,36 @@ static ppto_status extreme(pp_eval *ev, bool greatest, const pp_value *x, pp_val
 static const struct {
     const char *name;
     uint8_t least, most;
-    builtin_fn fn;
+    builtin_fn fn;  /* NULL: asks a dtype for its kind */
+    unsigned kinds; /* bits by pp_kind */
 } builtins[] = {
-    {"size", 1, 2, do_size},
-    {"rank", 1, 1, do_rank},
-    {"shape", 1, 1, do_shape},
-    {"range", 1, 3, do_range},
-    {"len", 1, 1, do_len},
-    {"is_float", 1, 1, do_is_float},
-    {"is_int", 1, 1, do_is_int},
-    {"is_signed", 1, 1, do_is_signed},
-    {"is_bool", 1, 1, do_is_bool},
-    {"width", 1, 1, do_width},
-    {"promote", 2, 2, do_promote},
-    {"is_weak", 1, 1, do_is_weak},
-    {"is_literal", 1, 1, do_is_literal},
-    {"is_wide", 1, 1, do_is_wide},
-    {"is_beyond", 1, 1, do_is_beyond},
-    {"literal", 1, 1, do_literal},
-    {"normal_axis", 2, 2, do_normal_axis},
-    {"normal_axes", 2, 2, do_normal_axes},
-    {"product", 1, 1, do_product},
-    {"sorted", 1, 1, do_sorted},
-    {"contains", 2, 2, do_contains},
-    {"is_list", 1, 1, do_is_list},
-    {"is_none", 1, 1, do_is_none},
-    {"is_integers", 1, 1, do_is_integers},
-    {"is_number", 1, 1, do_is_number},
-    {"int", 1, 1, do_int},
-    {"float", 1, 1, do_float},
+    {"size", 1, 2, do_size, 0},
+    {"rank", 1, 1, do_rank, 0},
+    {"shape", 1, 1, do_shape, 0},
+    {"range", 1, 3, do_range, 0},
+    {"len", 1, 1, do_len, 0},
+    {"is_float", 1, 1, NULL, 1u << PP_KIND_FLOAT},
+    {"is_int", 1, 1, NULL, 1u << PP_KIND_INT | 1u << PP_KIND_UINT},
+    {"is_signed", 1, 1, NULL, 1u << PP_KIND_INT},
+    {"is_bool", 1, 1, NULL, 1u << PP_KIND_BOOL},
+    {"width", 1, 1, do_width, 0},
+    {"promote", 2, 2, do_promote, 0},
+    {"is_weak", 1, 1, do_is_weak, 0},
+    {"is_literal", 1, 1, do_is_literal, 0},
+    {"is_wide", 1, 1, do_is_wide, 0},
+    {"is_beyond", 1, 1, do_is_beyond, 0},
+    {"literal", 1, 1, do_literal, 0},
+    {"normal_axis", 2, 2, do_normal_axis, 0},
+    {"normal_axes", 2, 2, do_normal_axes, 0},
+    {"product", 1, 1, do_product, 0},
+    {"sorted", 1, 1, do_sorted, 0},
+    {"contains", 2, 2, do_contains, 0},
+    {"is_list", 1, 1, do_is_list, 0},
+    {"is_none", 1, 1, do_is_none, 0},
+    {"is_integers", 1, 1, do_is_integers, 0},
+    {"is_number", 1, 1, do_is_number, 0},
+    {"int", 1, 1, do_int, 0},
+    {"float", 1, 1, do_float, 0},
 };
 
 bool pp_builtin_arity(const char *name, unsigned *least, unsigned *most)
@@ -443,6 +417,7 @@ ppto_status pp_eval_builtin(pp_eval *ev, const char *name, const pp_given *given
         if (named || n < builtins[i].least || n > builtins[i].most)
             return pp_eval_fail(ev, PPTO_E_VALUE, "%s() takes %u to %u arguments, not named", name,
                                 builtins[i].least, builtins[i].most);
+        if (builtins[i].fn == NULL) return dtype_is(ev, x, builtins[i].kinds, out);
         return builtins[i].fn(ev, x, n, out);
     }
     return PPTO_OK;

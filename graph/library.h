@@ -11,8 +11,9 @@ typedef struct pp_library pp_library;
 
 ppto_status pp_library_create(pp_library **out);
 void pp_library_destroy(pp_library *library);
-/* Takes the unit (also on failure) with `destroy`. Names must be new, targets of aliases known, no recursion,
- * and what the definitions of a user name must be there: E_NAME, E_VALUE with the place in the text. */
+/* Takes the unit (also on failure) with `destroy`. Names must be new or defined by the same text, targets of
+ * aliases known, no recursion, and what the definitions of a user name must be there: E_NAME, E_VALUE with
+ * the place in the text. */
 ppto_status pp_library_add(pp_library *library, pp_unit *take_unit, void (*destroy)(pp_unit *), bool builtin,
                            pp_error *err);
 /* All definitions of the unit are there already, each under its name with the same text. */

@@ -14,6 +14,7 @@ struct pp_eval_program {
     ppto_site site;
     PP_VEC(const char *) names; /* of results */
     PP_VEC(pp_ref) results;
+    pp_scope outputs; /* the names that are given */
 };
 
 /* ---- what GRAPH mode asks for ------------------------------------------------------------------------ */
@@ -112,13 +113,13 @@ static ppto_status add_result(pp_eval *ev, const char *name, const pp_value *val
 {
     pp_eval_program *program = ev->program;
     pp_value ref = *value;
-    for (size_t i = 0; name != NULL && i < program->names.n; i++)
-        if (program->names.at[i] != NULL && strcmp(program->names.at[i], name) == 0)
-            return pp_eval_fail(ev, PPTO_E_NAME, "the output `%.60s` is given twice", name);
+    if (name != NULL && pp_scope_find(&program->outputs, name, 0) != PP_SCOPE_NONE)
+        return pp_eval_fail(ev, PPTO_E_NAME, "the output `%.60s` is given twice", name);
     if (value->kind == PP_V_INT || value->kind == PP_V_FLOAT)
         PP_TRY(pp_graph_number(ev->graph, value, program->site, &ref));
     if (pp_value_is_wide(&ref)) return pp_eval_no_fit(ev, value, PPTO_I64);
     if (ref.kind != PP_V_REF) return pp_eval_fail(ev, PPTO_E_VALUE, "a result is a tensor or a number");
+    if (name != NULL) PP_TRY(pp_scope_push(&program->outputs, name));
     PP_TRY(pp_vec_push(&program->names, name));
     return pp_vec_push(&program->results, ref.u.ref);
 }
@@ -223,6 +224,7 @@ ppto_status pp_graph_text(pp_graph *graph, const pp_unit *unit, const pp_ref *do
         placed.site = site;
         pp_graph_keep_error(graph, &placed);
     }
+    pp_scope_free(&program.outputs);
     pp_vec_free(&program.names);
     pp_vec_free(&program.results);
     pp_eval_free(&ev);

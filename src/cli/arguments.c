@@ -9,6 +9,7 @@
 #include <getopt.h>
 #include <limits.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,18 +21,29 @@ enum {
     FIRST_ID = 256 /* above every character */
 };
 
+/* What a value is and where it goes. */
+typedef enum option_kind {
+    HELP,
+    FLAG,      /* true */
+    WORD,      /* the string */
+    LIST,      /* the string, after those before */
+    COUNT,     /* 0 … `most`, of u64 */
+    COUNT_OR,  /* the same, of int; 0 is kept as -1: the context reads 0 as not given */
+    BYTES,     /* with K, M, G or T */
+    TOLERANCE, /* a number, not negative */
+    COLOR
+} option_kind;
+
 typedef struct option_row {
     const char *spec;
     char letter; /* 0: none */
     unsigned verbs;
     const char *help;
-    int (*read)(cli_arguments *arguments, const char *value); /* NULL: --help */
+    option_kind kind;
+    size_t field;         /* in cli_arguments */
+    uint64_t least, most; /* counts */
+    const char *expected; /* of a wrong value */
 } option_row;
-
-static int wrong_value(const char *name, const char *value, const char *expected)
-{
-    return cli_fail(CLI_USAGE, "%s %s: expected %s", name, value, expected);
-}
 
 static bool read_count(const char *text, uint64_t most, uint64_t *count)
 {
@@ -67,164 +79,42 @@ static void append(cli_list *list, const char *value)
     list->at[list->n++] = value;
 }
 
-static int read_threads(cli_arguments *a, const char *value)
-{
-    uint64_t n;
-    if (!read_count(value, INT_MAX, &n)) return wrong_value("--threads", value, "a number, 0 for all");
-    a->context.threads = n == 0 ? -1 : (int)n;
-    return CLI_OK;
-}
-
-static int read_executor(cli_arguments *a, const char *value)
-{
-    a->context.executor = value;
-    return CLI_OK;
-}
-
-static int read_device(cli_arguments *a, const char *value)
-{
-    a->context.device = value;
-    return CLI_OK;
-}
-
-static int read_tier(cli_arguments *a, const char *value)
-{
-    a->context.tier = value;
-    return CLI_OK;
-}
-
-static int read_simd(cli_arguments *a, const char *value)
-{
-    a->context.simd = value;
-    return CLI_OK;
-}
-
-static int read_memory_limit(cli_arguments *a, const char *value)
-{
-    if (cli_read_bytes(value, &a->context.memory_limit)) return CLI_OK;
-    return wrong_value("--memory-limit", value, "bytes, or a number with K, M, G or T");
-}
-
-static int read_no_optimise(cli_arguments *a, const char *value)
-{
-    (void)value;
-    a->context.no_optimise = true;
-    return CLI_OK;
-}
-
-static int read_log_level(cli_arguments *a, const char *value)
-{
-    uint64_t level;
-    if (!read_count(value, 3, &level)) return wrong_value("--log-level", value, "0, 1, 2 or 3");
-    a->context.log_level = level == 0 ? -1 : (int)level;
-    return CLI_OK;
-}
-
-static int read_color(cli_arguments *a, const char *value)
-{
-    (void)a;
-    return cli_color(value) ? CLI_OK : wrong_value("--color", value, "auto, always or never");
-}
-
-static int read_define(cli_arguments *a, const char *value)
-{
-    append(&a->defines, value);
-    return CLI_OK;
-}
-
-static int read_output(cli_arguments *a, const char *value)
-{
-    append(&a->outputs, value);
-    return CLI_OK;
-}
-
-static int read_json(cli_arguments *a, const char *value)
-{
-    (void)value;
-    a->json = true;
-    return CLI_OK;
-}
-
-static int read_stats(cli_arguments *a, const char *value)
-{
-    (void)value;
-    a->stats = true;
-    return CLI_OK;
-}
-
-static int read_stats_json(cli_arguments *a, const char *value)
-{
-    a->stats_json = value;
-    return CLI_OK;
-}
-
-static int read_trace(cli_arguments *a, const char *value)
-{
-    a->trace = value;
-    return CLI_OK;
-}
-
-static int read_stage(cli_arguments *a, const char *value)
-{
-    a->stage = value;
-    return CLI_OK;
-}
-
-static int read_warmup(cli_arguments *a, const char *value)
-{
-    return read_count(value, 1000000000, &a->warmup) ? CLI_OK
-                                                     : wrong_value("--warmup", value, "a number of runs");
-}
-
-static int read_repeats(cli_arguments *a, const char *value)
-{
-    if (read_count(value, 1000000000, &a->repeats) && a->repeats > 0) return CLI_OK;
-    return wrong_value("--repeat", value, "a number of runs, at least 1");
-}
-
-static int read_tolerance(const char *name, const char *value, double *tolerance)
-{
-    char *end;
-    double number = strtod(value, &end);
-    if (end == value || *end != '\0' || !isfinite(number) || number < 0)
-        return wrong_value(name, value, "a number, not negative");
-    *tolerance = number;
-    return CLI_OK;
-}
-
-static int read_rtol(cli_arguments *a, const char *value)
-{
-    return read_tolerance("--rtol", value, &a->rtol);
-}
-
-static int read_atol(cli_arguments *a, const char *value)
-{
-    return read_tolerance("--atol", value, &a->atol);
-}
-
+#define TO(member) offsetof(cli_arguments, member)
 static const option_row rows[] = {
-    {"output=[NAME=]FILE", 'o', CLI_RUN, "write a result to an NPY file (- is standard output)", read_output},
-    {"npy=FILE", 0, CLI_RUN, "the same as -o FILE", read_output},
-    {"json", 0, ALL & ~(unsigned)CLI_SELFCHECK, "print JSON", read_json},
-    {"stats", 0, CLI_RUN, "say on standard error what the run took", read_stats},
-    {"stats-json=FILE", 0, CLI_RUN, "write the same as JSON", read_stats_json},
-    {"trace=FILE", 0, CLI_RUN, "write the tasks of every worker as a Chrome trace", read_trace},
-    {"stage=STAGE", 0, CLI_EXPLAIN, "summary (default), graph, fused, kernel, plan or source", read_stage},
-    {"warmup=N", 0, CLI_BENCH, "runs before measuring (3)", read_warmup},
-    {"repeat=N", 0, CLI_BENCH, "runs that are measured (20)", read_repeats},
-    {"rtol=X", 0, CLI_COMPARE, "tolerated difference relative to B (0)", read_rtol},
-    {"atol=X", 0, CLI_COMPARE, "tolerated absolute difference (0)", read_atol},
-    {"define=FILE", 0, TEXTS | CLI_SHOW, "add the operators of a file; may be repeated", read_define},
-    {"threads=N", 0, ALL, "workers; 0 for all the machine allows", read_threads},
-    {"executor=NAME", 0, ALL, "tbb, pthread, serial or sim", read_executor},
-    {"device=NAME", 0, ALL, "cpu or reference", read_device},
-    {"tier=NAME", 0, ALL, "auto, interp or jit", read_tier},
-    {"simd=NAME", 0, ALL, "baseline, avx2 or avx512; default the best there is", read_simd},
-    {"memory-limit=SIZE", 0, ALL, "bytes of all tensors; K, M, G are powers of 1024", read_memory_limit},
-    {"no-optimise", 0, TEXTS, "run the graph as recorded", read_no_optimise},
-    {"log-level=N", 0, ALL, "0 errors to 3 the lowering, on standard error", read_log_level},
-    {"color=WHEN", 0, ALL, "auto, always or never", read_color},
-    {"help", 'h', ALL, "this text", NULL},
+    {"output=[NAME=]FILE", 'o', CLI_RUN, "write a result to an NPY file (- is standard output)", LIST,
+     TO(outputs), 0, 0, NULL},
+    {"npy=FILE", 0, CLI_RUN, "the same as -o FILE", LIST, TO(outputs), 0, 0, NULL},
+    {"json", 0, ALL & ~(unsigned)CLI_SELFCHECK, "print JSON", FLAG, TO(json), 0, 0, NULL},
+    {"stats", 0, CLI_RUN, "say on standard error what the run took", FLAG, TO(stats), 0, 0, NULL},
+    {"stats-json=FILE", 0, CLI_RUN, "write the same as JSON", WORD, TO(stats_json), 0, 0, NULL},
+    {"trace=FILE", 0, CLI_RUN, "write the tasks of every worker as a Chrome trace", WORD, TO(trace), 0, 0,
+     NULL},
+    {"stage=STAGE", 0, CLI_EXPLAIN, "summary (default), graph, fused, kernel, plan or source", WORD,
+     TO(stage), 0, 0, NULL},
+    {"warmup=N", 0, CLI_BENCH, "runs before measuring (3)", COUNT, TO(warmup), 0, 1000000000,
+     "a number of runs"},
+    {"repeat=N", 0, CLI_BENCH, "runs that are measured (20)", COUNT, TO(repeats), 1, 1000000000,
+     "a number of runs, at least 1"},
+    {"rtol=X", 0, CLI_COMPARE, "tolerated difference relative to B (0)", TOLERANCE, TO(rtol), 0, 0,
+     "a number, not negative"},
+    {"atol=X", 0, CLI_COMPARE, "tolerated absolute difference (0)", TOLERANCE, TO(atol), 0, 0,
+     "a number, not negative"},
+    {"define=FILE", 0, TEXTS | CLI_SHOW, "add the operators of a file; may be repeated", LIST, TO(defines), 0,
+     0, NULL},
+    {"threads=N", 0, ALL, "workers; 0 for all the machine allows", COUNT_OR, TO(context.threads), 0, INT_MAX,
+     "a number, 0 for all"},
+    {"executor=NAME", 0, ALL, "tbb, pthread, serial or sim", WORD, TO(context.executor), 0, 0, NULL},
+    {"device=NAME", 0, ALL, "cpu or reference", WORD, TO(context.device), 0, 0, NULL},
+    {"tier=NAME", 0, ALL, "auto, interp or jit", WORD, TO(context.tier), 0, 0, NULL},
+    {"simd=NAME", 0, ALL, "baseline, avx2 or avx512; default the best there is", WORD, TO(context.simd), 0, 0,
+     NULL},
+    {"memory-limit=SIZE", 0, ALL, "bytes of all tensors; K, M, G are powers of 1024", BYTES,
+     TO(context.memory_limit), 0, 0, "bytes, or a number with K, M, G or T"},
+    {"no-optimise", 0, TEXTS, "run the graph as recorded", FLAG, TO(context.no_optimise), 0, 0, NULL},
+    {"log-level=N", 0, ALL, "0 errors to 3 the lowering, on standard error", COUNT_OR, TO(context.log_level),
+     0, 3, "0, 1, 2 or 3"},
+    {"color=WHEN", 0, ALL, "auto, always or never", COLOR, 0, 0, 0, "auto, always or never"},
+    {"help", 'h', ALL, "this text", HELP, 0, 0, 0, NULL},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0], NAME_ROOM = 24 };
 
@@ -286,6 +176,40 @@ const char *cli_nearest(const char *word, const char *const *names, size_t n, si
         best = name;
     }
     return best;
+}
+
+static bool read_tolerance(const char *text, double *tolerance)
+{
+    char *end;
+    *tolerance = strtod(text, &end);
+    return end != text && *end == '\0' && isfinite(*tolerance) && *tolerance >= 0;
+}
+
+static int read_value(const option_row *row, cli_arguments *arguments, const char *value)
+{
+    void *field = (char *)arguments + row->field;
+    uint64_t count = 0;
+    bool ok = true;
+    switch (row->kind) {
+    case FLAG: *(bool *)field = true; break;
+    case WORD: *(const char **)field = value; break;
+    case LIST: append(field, value); break;
+    case COUNT:
+    case COUNT_OR:
+        ok = read_count(value, row->most, &count) && count >= row->least;
+        if (row->kind == COUNT)
+            *(uint64_t *)field = count;
+        else
+            *(int *)field = count == 0 ? -1 : (int)count;
+        break;
+    case BYTES: ok = cli_read_bytes(value, field); break;
+    case TOLERANCE: ok = read_tolerance(value, field); break;
+    case COLOR: ok = cli_color(value); break;
+    default: break;
+    }
+    if (ok) return CLI_OK;
+    return cli_fail(CLI_USAGE, "--%.*s %s: expected %s", (int)strcspn(row->spec, "="), row->spec, value,
+                    row->expected);
 }
 
 /* The rows of one verb as getopt_long wants them. */
@@ -350,11 +274,11 @@ static int read_all(cli_arguments *arguments, const cli_verb *verb, int argc, ch
         if (id == '?' && optopt >= FIRST_ID) return cli_fail(CLI_USAGE, "%s: takes no value", argv[at]);
         if (id == '?') return unknown_option(&set, verb, argv[at]);
         const option_row *row = row_of(id);
-        if (row->read == NULL) {
+        if (row->kind == HELP) {
             cli_verb_help(stdout, verb);
             return -1;
         }
-        int code = row->read(arguments, optarg);
+        int code = read_value(row, arguments, optarg);
         if (code != CLI_OK) return code;
     }
     while (optind < argc) append(&arguments->operands, argv[optind++]);

@@ -7,34 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/base.h"
+#include "../support/context.h"
 #include "ppto/ops.h"
-#include "ppto/ppto.h"
 
-static ppto_context *ctx;
-static int64_t live;
-
-static void setup(void)
-{
-    ppto_options o = PPTO_OPTIONS_INIT;
-    o.executor = "serial";
-    live = pp_heap_count().live;
-    cr_assert_eq(ppto_context_create(&ctx, &o), PPTO_OK, "%s", ppto_error_text(NULL));
-}
-static void teardown(void)
-{
-    ppto_context_destroy(ctx);
-    cr_expect_eq(pp_heap_count().live, live, "blocks are left");
-}
-TestSuite(bind, .init = setup, .fini = teardown);
-
-static void expect_error(ppto_status got, ppto_status code, const char *const *words)
-{
-    const char *text = ppto_error_text(NULL);
-    cr_expect_eq(got, code, "%s instead of %s: %s", ppto_status_name(got), ppto_status_name(code), text);
-    for (; *words; words++) cr_expect(strstr(text, *words) != NULL, "\"%s\" is not in: %s", *words, text);
-}
-#define EXPECT_ERROR(got, code, ...) expect_error(got, code, (const char *const[]){__VA_ARGS__, NULL})
+TestSuite(bind, .init = open_context, .fini = close_context);
 
 static ppto_program *program(const char *text)
 {

@@ -1,59 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The block interpreter at its edges: random programs, memory shared by inputs and outputs, empty domains,
  * folds of states, scans that are kept, tables, counted bytes, and what a run may not do (allocate). */
+#include "../support/interp_functions.h"
 #include "interp_build.h"
 
-static const uint64_t numbers[2] = {0, 3};
-static const pp_instr same_code[] = {{.op = PP_PARAM, .dtype = PPTO_F32}};
-static const pp_instr add_code[] = {{.op = PP_PARAM, .dtype = PPTO_F32},
-                                    {.op = PP_PARAM, .dtype = PPTO_F32, .imm = 1},
-                                    {.op = PP_ADD, .dtype = PPTO_F32, .a = 0, .b = 1}};
-static const pp_instr cube_code[] = {{.op = PP_PARAM, .dtype = PPTO_F32},
+static const pp_instr cube_code[] = {PARAM(PPTO_F32, 0),
                                      {.op = PP_MUL, .dtype = PPTO_F32, .a = 0, .b = 0},
                                      {.op = PP_MUL, .dtype = PPTO_F32, .a = 1, .b = 0}};
-static pp_function same_f32 = {.name = "same",
-                               .n_params = 1,
-                               .n_results = 1,
-                               .param = {PPTO_F32},
-                               .code = same_code,
-                               .n_code = 1,
-                               .consts = numbers,
-                               .n_consts = 2};
-static pp_function add_f32 = {.name = "add",
-                              .n_params = 2,
-                              .n_results = 1,
-                              .param = {PPTO_F32, PPTO_F32},
-                              .result = {2},
-                              .code = add_code,
-                              .n_code = 3,
-                              .consts = numbers,
-                              .n_consts = 2};
-static pp_function cube_f32 = {.name = "cube",
-                               .n_params = 1,
-                               .n_results = 1,
-                               .param = {PPTO_F32},
-                               .result = {2},
-                               .code = cube_code,
-                               .n_code = 3,
-                               .consts = numbers,
-                               .n_consts = 2};
+static pp_function cube_f32 = FUNCTION(cube_code, numbers, 1, PPTO_F32);
 
 static void hash_functions(void)
 {
-    same_f32.hash = pp_function_hash(&same_f32);
-    add_f32.hash = pp_function_hash(&add_f32);
-    cube_f32.hash = pp_function_hash(&cube_f32);
+    pp_function *const all[] = {&same_f32, &add_f32, &cube_f32};
+    hash_each(all, sizeof all / sizeof all[0]);
 }
 TestSuite(interp_edges, .init = hash_functions, .timeout = 300);
 
 static pp_fold sum_fold(uint32_t input)
 {
-    return (pp_fold){.n_states = 1,
-                     .n_inputs = 1,
-                     .state = {PPTO_F32},
-                     .input = {input},
-                     .lift = &same_f32,
-                     .join = &add_f32};
+    return sum_of(input, NULL);
 }
 
 /* ---- random maps ----------------------------------------------------------------------------- */

@@ -2,32 +2,16 @@
  * The block interpreter against the reference device: maps over all kinds of layouts, guards, gathers, folds
  * by lanes and by rows, scans, kept values, split reductions, contractions. Same bytes on every instruction
  * set, for every grain, number of workers and order of tasks. */
+#include "../support/interp_functions.h"
 #include "interp_build.h"
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-#define PARAM(d, i)                                                                                          \
-    {                                                                                                        \
-        .op = PP_PARAM, .dtype = d, .imm = i                                                                 \
-    }
-#define FUNCTION(code_, consts_, n, ...)                                                                     \
-    {                                                                                                        \
-        .name = #code_, .n_params = n, .n_results = 1, .param = {__VA_ARGS__},                               \
-        .result = {sizeof code_ / sizeof code_[0] - 1}, .code = code_,                                       \
-        .n_code = sizeof code_ / sizeof code_[0], .consts = consts_, .n_consts = 3                           \
-    }
-
-static const uint64_t numbers[3] = {0, 3, 0x3f000000};
-static const pp_instr same_f32_code[] = {PARAM(PPTO_F32, 0)};
-static const pp_instr add_f32_code[] = {
-    PARAM(PPTO_F32, 0), PARAM(PPTO_F32, 1), {.op = PP_ADD, .dtype = PPTO_F32, .a = 0, .b = 1}};
 static const pp_instr max_f32_code[] = {
     PARAM(PPTO_F32, 0), PARAM(PPTO_F32, 1), {.op = PP_MAX, .dtype = PPTO_F32, .a = 0, .b = 1}};
 static const pp_instr zero_f32_code[] = {PARAM(PPTO_F32, 0),
                                          {.op = PP_CONST, .dtype = PPTO_F32, .imm = 0},
                                          {.op = PP_ADD, .dtype = PPTO_F32, .a = 0, .b = 1}};
-static pp_function same_f32 = FUNCTION(same_f32_code, numbers, 1, PPTO_F32);
-static pp_function add_f32 = FUNCTION(add_f32_code, numbers, 2, PPTO_F32, PPTO_F32);
 static pp_function max_f32 = FUNCTION(max_f32_code, numbers, 2, PPTO_F32, PPTO_F32);
 static pp_function zero_f32 = FUNCTION(zero_f32_code, numbers, 1, PPTO_F32);
 
@@ -109,19 +93,13 @@ static void hash_functions(void)
 {
     pp_function *const all[] = {&same_f32, &add_f32,  &max_f32,  &zero_f32,  &trace_u64, &step_u64,
                                 &lift_u64, &arg_lift, &arg_join, &half_cold, &half_f32};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) all[i]->hash = pp_function_hash(all[i]);
+    hash_each(all, sizeof all / sizeof all[0]);
 }
 TestSuite(interpreter, .init = hash_functions, .timeout = 300);
 
 static pp_fold sum_fold(uint32_t input)
 {
-    return (pp_fold){.n_states = 1,
-                     .n_inputs = 1,
-                     .state = {PPTO_F32},
-                     .input = {input},
-                     .lift = &same_f32,
-                     .join = &add_f32,
-                     .finish = &zero_f32};
+    return sum_of(input, &zero_f32);
 }
 static pp_fold max_fold(uint32_t input)
 {
