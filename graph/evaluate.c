@@ -301,9 +301,7 @@ static OUTLINED bool word_argument(const pp_eval *ev, const pp_param *param, con
     pp_ref ref;
     bool number = param->spec >= PP_SPEC_P_INT && param->spec <= PP_SPEC_P_INTS;
     if (number && pp_graph_find_input(ev->graph, a->name, &ref)) return false; /* it says what it got */
-    size_t index = pp_sizes_names(ev->sizes);
-    for (size_t i = 0; i < index; i++)
-        if (strcmp(pp_sizes_name_at(ev->sizes, i), a->name) == 0) return false;
+    if (pp_sizes_has(ev->sizes, a->name)) return false;
     *out = pp_value_text(a->name);
     return true;
 }

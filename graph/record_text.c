@@ -34,13 +34,9 @@ static ppto_status dollar(pp_eval *ev, const char *name, pp_value *out)
 
 static bool named_size(const pp_eval *ev, const char *name, pp_value *out)
 {
-    size_t n = pp_sizes_names(ev->sizes);
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(pp_sizes_name_at(ev->sizes, i), name) != 0) continue;
-        *out = pp_value_int(pp_size_name(ev->sizes, name, strlen(name)));
-        return true;
-    }
-    return false;
+    if (!pp_sizes_has(ev->sizes, name)) return false;
+    *out = pp_value_int(pp_size_name(ev->sizes, name, strlen(name)));
+    return true;
 }
 
 ppto_status pp_program_name(pp_eval *ev, const pp_expr *e, pp_value *out)

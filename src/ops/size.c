@@ -280,6 +280,14 @@ static bool same_name(const void *context, uint32_t value)
     return strlen(name) == key->n && memcmp(name, key->name, key->n) == 0;
 }
 
+bool pp_sizes_has(const pp_sizes *table, const char *name)
+{
+    size_t n = strlen(name);
+    name_key key = {table, name, n};
+    uint32_t atom;
+    return pp_map_find(&table->atom_map, pp_hash_bytes(name, n, 4), same_name, &key, &atom);
+}
+
 pp_size pp_size_name(pp_sizes *table, const char *name, size_t n)
 {
     uint64_t hash = pp_hash_bytes(name, n, 4);

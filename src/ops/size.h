@@ -35,6 +35,7 @@ bool pp_size_known(const pp_sizes *table, pp_size a, int64_t *value); /* true fo
 int pp_size_is_le(pp_sizes *table, pp_size a, pp_size b);
 
 /* Names in order of first use; values for evaluation are given in that order. */
+bool pp_sizes_has(const pp_sizes *table, const char *name); /* whether a size of that name was made */
 size_t pp_sizes_names(const pp_sizes *table);
 const char *pp_sizes_name_at(const pp_sizes *table, size_t i);
 bool pp_size_as_name(const pp_sizes *table, pp_size a, size_t *index); /* a is exactly one name */
