@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../support/context.h"
 #include "ppto/ops.h"
+#include "tests/support/context.h"
 
 TestSuite(bind, .init = open_context, .fini = close_context);
 

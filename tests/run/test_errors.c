@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../support/context.h"
 #include "ppto/ops.h"
+#include "tests/support/context.h"
 
 TestSuite(errors, .init = open_context, .fini = close_context);
 

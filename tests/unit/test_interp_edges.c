@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The block interpreter at its edges: random programs, memory shared by inputs and outputs, empty domains,
  * folds of states, scans that are kept, tables, counted bytes, and what a run may not do (allocate). */
-#include "../support/interp_functions.h"
 #include "interp_build.h"
+#include "tests/support/interp_functions.h"
 
 static const pp_instr cube_code[] = {PARAM(PPTO_F32, 0),
                                      {.op = PP_MUL, .dtype = PPTO_F32, .a = 0, .b = 0},

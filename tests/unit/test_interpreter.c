@@ -2,8 +2,8 @@
  * The block interpreter against the reference device: maps over all kinds of layouts, guards, gathers, folds
  * by lanes and by rows, scans, kept values, split reductions, contractions. Same bytes on every instruction
  * set, for every grain, number of workers and order of tasks. */
-#include "../support/interp_functions.h"
 #include "interp_build.h"
+#include "tests/support/interp_functions.h"
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
