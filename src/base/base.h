@@ -28,6 +28,10 @@ typedef struct pp_error {
 
 /* Records code and text into *err (NULL is accepted) unless it already holds an error. Returns code. */
 ppto_status pp_fail(pp_error *err, ppto_status code, const char *format, ...) PP_PRINTF(3, 4);
+/* The same for a failed call of the system, with errno: "what: reason". E_LIMIT when a disk is full or a
+ * quota or file size limit is reached, else E_IO. */
+ppto_status pp_fail_errno(pp_error *err, const char *what, int number);
+ppto_status pp_errno_status(int number);
 void pp_error_clear(pp_error *err);
 
 /* Forward a failure to the caller. */

@@ -5,7 +5,10 @@
  * asserts that its numbers are those of the public enum. The record has fixed storage so that running out of
  * memory can itself be reported. The first failure wins: the innermost caller knows most, those above only
  * pass it on. */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/base.h"
 
@@ -47,6 +50,18 @@ ppto_status pp_fail(pp_error *err, ppto_status code, const char *format, ...)
     if (vsnprintf(err->text, sizeof err->text, format, args) < 0) err->text[0] = '\0';
     va_end(args);
     return code;
+}
+
+ppto_status pp_errno_status(int number)
+{
+    return number == ENOSPC || number == EDQUOT || number == EFBIG ? PPTO_E_LIMIT : PPTO_E_IO;
+}
+
+ppto_status pp_fail_errno(pp_error *err, const char *what, int number)
+{
+    char reason[128];
+    if (strerror_r(number, reason, sizeof reason) != 0) snprintf(reason, sizeof reason, "error %d", number);
+    return pp_fail(err, pp_errno_status(number), "%s: %s", what, reason);
 }
 
 void pp_error_clear(pp_error *err)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * src/files: whole reads and writes on file descriptors, and output files that appear by rename.
+ * src/files: whole reads and writes on file descriptors.
  *
- * Every read and write of a file of the user goes through here, so that short counts, interruptions,
- * descriptors that do not block, and full disks are handled once. Errors name the cause, not the file: the
- * caller knows its name and puts it in front. threads  any; two threads on one descriptor need a lock of
- * their own */
+ * Every read and write that waits goes through here, so that short counts, interruptions, descriptors that do
+ * not block, and full disks are handled once (those that do not wait: scheduler/io.h). Errors name the cause,
+ * not the file: the caller knows its name and puts it in front. threads  any; two threads on one descriptor
+ * need a lock of their own */
 #ifndef PP_FDIO_H
 #define PP_FDIO_H
 
@@ -20,14 +20,5 @@ ppto_status pp_files_write(int fd, const void *bytes, size_t n, pp_error *err);
 
 /* Bytes between the position of fd and its end; -1 when it is no regular file (a pipe, a device). */
 int64_t pp_files_remaining(int fd);
-
-/* Writes a file's contents to fd. A failure makes the whole output fail. */
-typedef ppto_status (*pp_files_writer)(int fd, void *arg, pp_error *err);
-
-/* Creates or replaces the file at path with what the writer writes. The old file stays as it was until the
- * new one is whole; after a failure there is no new file and no half one. Permissions of a replaced file are
- * kept, symbolic links are followed. Devices, pipes and the like (/dev/stdout too) are written in place.
- * returns  PPTO_OK; the writer's failure; PPTO_E_IO, PPTO_E_LIMIT, PPTO_E_NOMEM */
-ppto_status pp_files_write_atomic(const char *path, pp_files_writer writer, void *arg, pp_error *err);
 
 #endif

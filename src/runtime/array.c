@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "files/npy.h"
+#include "files/sink.h"
 #include "runtime/runtime.h"
 
 static bool count_elements(int rank, const int64_t *shape, int64_t *out)

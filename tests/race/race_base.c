@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "files/fdio.h"
+#include "files/sink.h"
 
 enum { THREADS = 4, ROUNDS = 200, BYTES = 1000 };
 static const char path[] = "race_base.tmp";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * src/files: NPY files well-formed, damaged and hostile; output files that appear whole or not at all. */
+ * src/files: NPY files well-formed, damaged and hostile. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -285,59 +285,4 @@ Test(files_npy, agrees_with_numpy, .timeout = 120)
     cr_expect_eq(system(command), 0);
     snprintf(command, sizeof command, "rm -r %s", folder);
     cr_expect_eq(system(command), 0);
-}
-
-/* ---- output files
- * ----------------------------------------------------------------------------------------------- */
-
-static ppto_status write_word(int fd, void *arg, pp_error *err)
-{
-    return pp_files_write(fd, arg, strlen(arg), err);
-}
-
-static ppto_status write_and_fail(int fd, void *arg, pp_error *err)
-{
-    PP_TRY(write_word(fd, arg, err));
-    return pp_fail(err, PPTO_E_IO, "stop");
-}
-
-static void expect_content(const char *path, const char *wanted)
-{
-    char content[64] = "";
-    FILE *file = fopen(path, "r");
-    cr_assert_not_null(file);
-    cr_expect_not_null(fgets(content, sizeof content, file));
-    fclose(file);
-    cr_expect_str_eq(content, wanted);
-}
-
-Test(files_output, appears_whole_and_keeps_links_and_permissions)
-{
-    char folder[] = "npy_outputXXXXXX";
-    struct stat facts;
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(chdir(folder), 0);
-    cr_expect_eq(pp_files_write_atomic("a", write_word, "first", NULL), PPTO_OK);
-    expect_content("a", "first");
-    cr_assert(chmod("a", 0640) == 0 && symlink("a", "link") == 0);
-    cr_expect_eq(pp_files_write_atomic("link", write_word, "second", NULL), PPTO_OK);
-    expect_content("a", "second");
-    cr_expect(lstat("link", &facts) == 0 && S_ISLNK(facts.st_mode));
-    cr_expect(stat("a", &facts) == 0 && (facts.st_mode & 0777) == 0640);
-    pp_error err = {0};
-    cr_expect_eq(pp_files_write_atomic("a", write_and_fail, "half", &err), PPTO_E_IO);
-    expect_content("a", "second");
-    cr_expect_eq(pp_files_write_atomic("b", write_and_fail, "half", NULL), PPTO_E_IO);
-    cr_assert(unlink("a") == 0 && unlink("link") == 0 && chdir("..") == 0);
-    cr_expect_eq(rmdir(folder), 0, "temporary files are left");
-}
-
-Test(files_output, reports_what_cannot_be_written)
-{
-    pp_error err = {0};
-    cr_expect_eq(pp_files_write_atomic("no/such/folder/x", write_word, "x", &err), PPTO_E_IO);
-    cr_expect_not_null(strstr(err.text, "No such file"));
-    cr_expect_eq(pp_files_write_atomic("/", write_word, "x", NULL), PPTO_E_IO);
-    cr_expect_eq(pp_files_write_atomic("/dev/full", write_word, "x", NULL), PPTO_E_LIMIT);
-    cr_expect_eq(pp_files_write_atomic("/dev/null", write_word, "x", NULL), PPTO_OK);
 }

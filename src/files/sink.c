@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Output files (sink.h).
+ *
+ * The temporary name does not contain the target's, which may already be as long as names can be. It is made
+ * with O_EXCL rather than mkstemp, so that the umask of the user applies without reading it (which cannot be
+ * done without setting it, for all threads). Room is taken with fallocate, not posix_fallocate: where a file
+ * system cannot reserve, the latter writes the whole file once. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "files/sink.h"
+
+/* Closes fd whatever happened; a failed close is a failure of the writing. */
+static ppto_status close_written(int fd, ppto_status status, pp_error *err)
+{
+    if (close(fd) == 0 || errno == EINTR || status != PPTO_OK) return status;
+    return pp_fail_errno(err, "cannot write", errno);
+}
+
+/* The folder part of a path, with its slash. */
+static size_t folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? (size_t)(slash - path) + 1 : 0;
+}
+
+/* Opens a new file in the folder of the target. */
+static ppto_status open_beside(pp_sink *sink, pp_error *err)
+{
+    static atomic_uint serial;
+    pp_text name = {0};
+    size_t folder = folder_length(sink->target);
+    pp_text_add(&name, "%s", sink->target);
+    for (int tries = 0; tries < 1000 && !name.failed; tries++) {
+        name.n = folder;
+        pp_text_add(&name, ".ppto-%ld-%u.tmp", (long)getpid(), atomic_fetch_add(&serial, 1));
+        if (name.failed) break;
+        sink->temporary = name.at; /* pp_free frees a text too */
+        sink->fd = open(name.at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (sink->fd >= 0) return PPTO_OK;
+        if (errno != EEXIST && errno != EINTR) break;
+    }
+    int number = errno;
+    sink->temporary = NULL;
+    bool failed = name.failed;
+    pp_text_free(&name);
+    if (failed) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
+    return pp_fail_errno(err, "cannot create a file in its folder", number);
+}
+
+static ppto_status take_room(int fd, int64_t bytes, pp_error *err)
+{
+    if (bytes <= 0) return PPTO_OK;
+    int failed;
+    while ((failed = fallocate(fd, 0, 0, (off_t)bytes)) != 0 && errno == EINTR) {
+    }
+    if (failed == 0) return PPTO_OK;
+    if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
+        return pp_fail_errno(err, "cannot take room for it", errno);
+    if (ftruncate(fd, (off_t)bytes) != 0) return pp_fail_errno(err, "cannot take room for it", errno);
+    return PPTO_OK;
+}
+
+/* sink->target is set; on failure everything is let go. */
+static ppto_status open_new(pp_sink *sink, const struct stat *old, int64_t bytes, pp_error *err)
+{
+    ppto_status status = open_beside(sink, err);
+    if (status != PPTO_OK) {
+        pp_free(sink->target);
+        return status;
+    }
+    if (old != NULL && fchmod(sink->fd, old->st_mode & 0777) != 0)
+        status = pp_fail_errno(err, "cannot keep the permissions", errno);
+    if (status == PPTO_OK) status = take_room(sink->fd, bytes, err);
+    if (status != PPTO_OK) pp_sink_abandon(sink);
+    return status;
+}
+
+static ppto_status open_in_place(pp_sink *sink, const char *path, pp_error *err)
+{
+    sink->stream = true;
+    sink->fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    return sink->fd >= 0 ? PPTO_OK : pp_fail_errno(err, "cannot open", errno);
+}
+
+/* These name descriptors that are open already, even when there is a regular file behind them. */
+static bool names_a_descriptor(const char *path)
+{
+    static const char *const starts[] = {"/dev/fd/", "/dev/std", "/proc/"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (strncmp(path, starts[i], strlen(starts[i])) == 0) return true;
+    return false;
+}
+
+ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, pp_error *err)
+{
+    struct stat facts;
+    *sink = (pp_sink){.fd = -1};
+    bool old = stat(path, &facts) == 0;
+    if (!old && errno != ENOENT) return pp_fail_errno(err, "cannot write", errno);
+    if (old && S_ISDIR(facts.st_mode)) return pp_fail_errno(err, "cannot write", EISDIR);
+    if (old && (!S_ISREG(facts.st_mode) || names_a_descriptor(path))) return open_in_place(sink, path, err);
+    if (old && access(path, W_OK) != 0) return pp_fail_errno(err, "cannot write", errno);
+    char target[4096]; /* PATH_MAX of Linux; elsewhere realpath fails cleanly on longer ones */
+    if (old && realpath(path, target) == NULL) return pp_fail_errno(err, "cannot write", errno);
+    sink->target = pp_strdup(old ? target : path);
+    if (sink->target == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
+    return open_new(sink, old ? &facts : NULL, bytes, err);
+}
+
+/* ---- end --------------------------------------------------------------------------------------- */
+
+static void let_go(pp_sink *sink)
+{
+    pp_free(sink->temporary);
+    pp_free(sink->target);
+    *sink = (pp_sink){.fd = -1};
+}
+
+/* Makes the renaming itself survive a crash. */
+static ppto_status sync_folder(char *target, pp_error *err)
+{
+    size_t folder = folder_length(target);
+    target[folder] = '\0';
+    int fd = open(folder != 0 ? target : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return pp_fail_errno(err, "cannot sync its folder", errno);
+    ppto_status status = PPTO_OK;
+    if (fsync(fd) != 0 && errno != EINVAL) status = pp_fail_errno(err, "cannot sync its folder", errno);
+    close(fd);
+    return status;
+}
+
+ppto_status pp_sink_finish(pp_sink *sink, bool sync, pp_error *err)
+{
+    ppto_status status = PPTO_OK;
+    if (sync && fsync(sink->fd) != 0 && errno != EINVAL && errno != EROFS)
+        status = pp_fail_errno(err, "cannot sync", errno); /* EINVAL, EROFS: a pipe or the like */
+    status = close_written(sink->fd, status, err);
+    if (sink->temporary != NULL) {
+        if (status == PPTO_OK && rename(sink->temporary, sink->target) != 0)
+            status = pp_fail_errno(err, "cannot rename", errno);
+        if (status != PPTO_OK)
+            unlink(sink->temporary);
+        else if (sync)
+            status = sync_folder(sink->target, err);
+    }
+    let_go(sink);
+    return status;
+}
+
+void pp_sink_abandon(pp_sink *sink)
+{
+    close(sink->fd);
+    if (sink->temporary != NULL) unlink(sink->temporary);
+    let_go(sink);
+}
+
+ppto_status pp_files_write_atomic(const char *path, pp_files_writer writer, void *arg, pp_error *err)
+{
+    pp_sink sink;
+    PP_TRY(pp_sink_open(&sink, path, -1, err));
+    ppto_status status = writer(sink.fd, arg, err);
+    if (status == PPTO_OK) return pp_sink_finish(&sink, false, err);
+    pp_sink_abandon(&sink);
+    return status;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * src/files: output files. A file is written under a temporary name in the folder of its target and renamed
+ * over it when it is whole: a reader sees the old bytes or the new ones, and a process that is killed leaves
+ * the old ones (and a file .ppto-PID-N.tmp). Devices, pipes and the like (/dev/stdout too) are written in
+ * place.
+ *
+ * A sink is a descriptor between open and finish: whoever writes may write at offsets, in any order and from
+ * several threads, unless `stream` says that bytes can only follow one another. Errors name the cause, not
+ * the file: the caller knows its name and puts it in front. */
+#ifndef PP_SINK_H
+#define PP_SINK_H
+
+#include "base/base.h"
+
+typedef struct pp_sink {
+    int fd;
+    bool stream;              /* no offsets */
+    char *temporary, *target; /* NULL: in place */
+} pp_sink;
+
+/* bytes: the size the file will have; -1: not known. Where it is known, room for it is taken now, so that a
+ * full disk is told before anything is computed. Permissions of a replaced file are kept, symbolic links
+ * followed. returns  PPTO_OK; PPTO_E_LIMIT the disk is full; PPTO_E_IO; PPTO_E_NOMEM owns     *sink wants
+ * pp_sink_finish or pp_sink_abandon, once; after a failure neither */
+ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, pp_error *err);
+
+/* Everything is written: closes, and the file appears. sync: first asks the disk to keep it, which also lets
+ * it survive a crash of the machine. After a failure there is no new file; only when the folder cannot be
+ * synced it is there and may not survive. */
+ppto_status pp_sink_finish(pp_sink *sink, bool sync, pp_error *err);
+
+void pp_sink_abandon(pp_sink *sink); /* there is no new file; what went to a pipe has gone */
+
+/* Writes a file's contents to fd, in order. A failure makes the whole output fail. */
+typedef ppto_status (*pp_files_writer)(int fd, void *arg, pp_error *err);
+
+/* A sink of unknown size for one writer that waits.
+ * returns  PPTO_OK; the writer's failure; as pp_sink_open and pp_sink_finish */
+ppto_status pp_files_write_atomic(const char *path, pp_files_writer writer, void *arg, pp_error *err);
+
+#endif
