@@ -40,7 +40,7 @@ FOREIGN = [  # header, the only place for it, its name
     (r"llvm(-c)?/|clang(-c)?/", r"devices/cpu_llvm/", "LLVM"),
     (r"cuda|nvrtc|cublas|cudnn|nvml|nvToolsExt", r"devices/cuda/", "CUDA"),
     (r"CL/|OpenCL/", r"devices/opencl/", "OpenCL"),
-    (r"uv\.h|uv/", r"scheduler/io_loop\w*\.", "libuv"),
+    (r"uv\.h|uv/", r"scheduler/io_uv\.c", "libuv"),
 ]
 STANDARD = set("assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg "
                "stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar "

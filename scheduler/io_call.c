@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The one place that reads and writes for the engines, and the words of a result. A call is one system call:
+ * retries and short counts are the queue's, so that every engine treats them alike. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "scheduler/io_engine.h"
+
+int64_t pp_io_call(const pp_io_slot *piece)
+{
+    const pp_io_request *request = piece->request;
+    unsigned char *data = (unsigned char *)request->data + piece->at;
+    int fd = request->file->fd;
+    size_t n = piece->bytes < PP_IO_MOST_PIECE ? piece->bytes : PP_IO_MOST_PIECE;
+    off_t position = (off_t)(request->offset + (int64_t)piece->at);
+    ssize_t moved;
+    if (request->op == PP_IO_READ)
+        moved = request->file->stream ? read(fd, data, n) : pread(fd, data, n, position);
+    else
+        moved = request->file->stream ? write(fd, data, n) : pwrite(fd, data, n, position);
+    return moved >= 0 ? moved : -(int64_t)errno;
+}
+
+bool pp_io_ready(const pp_io_request *request)
+{
+    struct pollfd wait = {.fd = request->file->fd, .events = request->op == PP_IO_READ ? POLLIN : POLLOUT};
+    return poll(&wait, 1, 0) != 0; /* a failure too: the call says which */
+}
+
+static ppto_status result_short(const pp_io_request *request, pp_error *err)
+{
+    if (request->file->stream)
+        return pp_fail(err, PPTO_E_FORMAT, "the input ends after %zu bytes, %zu were expected",
+                       request->moved, request->bytes);
+    return pp_fail(err, PPTO_E_FORMAT, "the file ends at byte %" PRId64 ", %" PRId64 " were expected",
+                   request->offset + (int64_t)request->moved, request->offset + (int64_t)request->bytes);
+}
+
+ppto_status pp_io_result(const pp_io_request *request, pp_error *err)
+{
+    const char *what = request->op == PP_IO_READ ? "cannot read" : "cannot write";
+    switch (request->status) {
+    case PPTO_OK: return PPTO_OK;
+    case PPTO_E_CANCELLED: return pp_fail(err, PPTO_E_CANCELLED, "cancelled");
+    case PPTO_E_FORKED:
+        return pp_fail(err, PPTO_E_FORKED, "%s: the context belongs to the parent of this process", what);
+    case PPTO_E_FORMAT: return result_short(request, err);
+    case PPTO_E_VALUE:
+        return pp_fail(err, PPTO_E_VALUE, "%s: %zu bytes at byte %" PRId64 " are no range of a file", what,
+                       request->bytes, request->offset);
+    default: return pp_fail_errno(err, what, request->os_error);
+    }
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The queue of the I/O engine: which piece begins next, and what the result of a call means.
+ *
+ * Requests of a file stand in its lane; lanes that want a slot stand in the ring. The first lane gives one
+ * piece of its first request to a free slot and goes to the end of the ring: requests of a file begin in
+ * order, files take turns. A piece keeps its slot until all its bytes are moved, so short results cost no
+ * turn. A failure, a cancel or the end of the file stops the request: no further piece begins, and when those
+ * in flight are through it is done. What is reported is the failure or end nearest to the start, not the
+ * first in time.
+ *
+ * Start reading at pp_io_pump. */
+#include <errno.h>
+
+#include "base/checked.h"
+#include "scheduler/io_engine.h"
+
+enum { IDLE, QUEUED, RUNNING, ENDED };
+
+static int64_t now_of(const pp_io *io)
+{
+    return io->class_of->now != NULL ? io->class_of->now(io) : pp_clock_ns();
+}
+
+/* ---- lists ------------------------------------------------------------------------------------- */
+
+void pp_io_lane_to(pp_io_lanes *list, pp_io_lane *lane)
+{
+    pp_io_lanes *old = lane->in;
+    if (old != NULL) {
+        *(lane->prev != NULL ? &lane->prev->next : &old->first) = lane->next;
+        *(lane->next != NULL ? &lane->next->prev : &old->last) = lane->prev;
+        old->n--;
+    }
+    lane->in = list;
+    lane->next = NULL;
+    lane->prev = list != NULL ? list->last : NULL;
+    if (list == NULL) return;
+    *(lane->prev != NULL ? &lane->prev->next : &list->first) = lane;
+    list->last = lane;
+    list->n++;
+}
+
+static pp_io_lane *lane_of(pp_io_request *request)
+{
+    return &request->file->lane[request->file->stream ? request->op : 0];
+}
+
+/* Where a lane that has something to begin waits. */
+static pp_io_lanes *list_for(pp_io *io, const pp_io_lane *lane)
+{
+    bool watch = lane->file->stream && !lane->file->direct && io->class_of->watches;
+    return watch ? &io->arrived : &io->ring;
+}
+
+void pp_io_unlane(pp_io *io, pp_io_request *request)
+{
+    pp_io_lane *lane = lane_of(request);
+    pp_io_request *before = NULL;
+    for (pp_io_request *at = lane->first; at != request; at = at->own.next) before = at;
+    *(before != NULL ? &before->own.next : &lane->first) = request->own.next;
+    if (lane->last == request) lane->last = before;
+    request->own.laned = false;
+    if (lane->first != NULL) return;
+    if (lane->in == &io->watched) pp_io_unwatch(io, lane);
+    pp_io_lane_to(NULL, lane);
+}
+
+/* ---- the life of a request --------------------------------------------------------------------- */
+
+static bool stopped(const pp_io_request *request)
+{
+    return request->own.cancelled || request->own.failed_at != SIZE_MAX || request->own.end != SIZE_MAX;
+}
+
+static bool is_range(const pp_io_request *request)
+{
+    int64_t end;
+    if (request->bytes > PTRDIFF_MAX) return false;
+    if (request->file->stream) return true;
+    return request->offset >= 0 && pp_add_i64(request->offset, (int64_t)request->bytes, &end);
+}
+
+void pp_io_conclude(pp_io *io, pp_io_request *request)
+{
+    request->status = PPTO_OK;
+    if (request->own.end != SIZE_MAX) request->moved = request->own.end;
+    if (request->own.cancelled)
+        request->status = PPTO_E_CANCELLED;
+    else if (!is_range(request))
+        request->status = PPTO_E_VALUE;
+    else if (request->own.failed_at != SIZE_MAX && request->own.failed_at <= request->own.end)
+        request->status = pp_errno_status(request->os_error);
+    else if (request->own.end != SIZE_MAX && !request->may_end)
+        request->status = PPTO_E_FORMAT;
+    request->done_ns = now_of(io);
+    request->own.state = ENDED;
+    request->own.next = NULL;
+    *(io->ended != NULL ? &io->last_ended->own.next : &io->ended) = request;
+    io->last_ended = request;
+    io->counters.done++;
+    io->counters.cancelled += request->status == PPTO_E_CANCELLED;
+    io->counters.failed += request->status != PPTO_OK && request->status != PPTO_E_CANCELLED;
+}
+
+void pp_io_enqueue(pp_io *io, pp_io_request *request)
+{
+    request->os_error = 0;
+    request->moved = 0;
+    request->begun_ns = 0;
+    request->submitted_ns = now_of(io);
+    request->own.next = NULL;
+    request->own.laned = false;
+    request->own.pieces = 0;
+    request->own.begun = 0;
+    request->own.end = request->own.failed_at = SIZE_MAX;
+    io->counters.requests++;
+    request->own.cancelled = io->closing;
+    if (io->closing || request->bytes == 0 || !is_range(request)) {
+        pp_io_conclude(io, request);
+        return;
+    }
+    pp_io_lane *lane = lane_of(request);
+    bool first = lane->first == NULL;
+    lane->file = request->file;
+    *(first ? &lane->first : &lane->last->own.next) = request;
+    lane->last = request;
+    request->own.laned = true;
+    request->own.state = QUEUED;
+    if (first) pp_io_lane_to(list_for(io, lane), lane);
+}
+
+void pp_io_request_begins(pp_io *io, pp_io_request *request)
+{
+    if (request->own.state == RUNNING) return;
+    request->own.state = RUNNING;
+    request->begun_ns = now_of(io);
+    int64_t wait = request->begun_ns - request->submitted_ns;
+    io->counters.wait_ns += wait;
+    if (wait > io->counters.longest_wait_ns) io->counters.longest_wait_ns = wait;
+}
+
+void pp_io_withdraw(pp_io *io, pp_io_request *request)
+{
+    if (request->own.state != QUEUED && request->own.state != RUNNING) return;
+    request->own.cancelled = true;
+    bool busy = request->own.pieces != 0;
+    if (busy) io->cancelling = true;
+    if (busy && request->file->stream) return; /* its place in the lane keeps others from the stream */
+    if (request->own.laned) pp_io_unlane(io, request);
+    if (!busy) pp_io_conclude(io, request);
+}
+
+static void withdraw_lane(pp_io *io, pp_io_lane *lane)
+{
+    pp_io_request *next;
+    for (pp_io_request *request = lane->first; request != NULL; request = next) {
+        next = request->own.next;
+        pp_io_withdraw(io, request);
+    }
+}
+
+static void withdraw_list(pp_io *io, pp_io_lanes *list)
+{
+    pp_io_lane *next;
+    for (pp_io_lane *lane = list->first; lane != NULL; lane = next) {
+        next = lane->next;
+        withdraw_lane(io, lane);
+    }
+}
+
+void pp_io_withdraw_all(pp_io *io)
+{
+    withdraw_list(io, &io->ring);
+    withdraw_list(io, &io->arrived);
+    withdraw_list(io, &io->watched);
+    for (uint32_t i = 0; i < io->options.depth; i++) {
+        pp_io_request *request = io->slots[i].request;
+        if (request == NULL) continue;
+        withdraw_lane(io, lane_of(request));
+        pp_io_withdraw(io, request);
+    }
+}
+
+/* ---- results ----------------------------------------------------------------------------------- */
+
+static void fails(pp_io_request *request, size_t at, int number)
+{
+    if (at >= request->own.failed_at) return;
+    request->own.failed_at = at;
+    request->os_error = number;
+}
+
+/* Pieces in front of a failure or of the end that was met go on: there may be one that is nearer. */
+static bool goes_on(const pp_io_slot *piece)
+{
+    const pp_io_request *request = piece->request;
+    return piece->bytes != 0 && !request->own.cancelled && piece->at < request->own.failed_at &&
+           piece->at < request->own.end;
+}
+
+bool pp_io_account(pp_io *io, pp_io_slot *piece, int64_t result)
+{
+    pp_io_request *request = piece->request;
+    if (result == -EINTR || result == -EAGAIN || result == -EWOULDBLOCK) return goes_on(piece);
+    if (result == -ECANCELED) return false;
+    io->counters.calls++;
+    if (result > 0) {
+        *(request->op == PP_IO_READ ? &io->counters.read_bytes : &io->counters.written_bytes) +=
+            (uint64_t)result;
+        request->moved += (size_t)result;
+        piece->at += (size_t)result;
+        piece->bytes -= (size_t)result;
+        return goes_on(piece);
+    }
+    if (result < 0)
+        fails(request, piece->at, (int)-result);
+    else if (request->op ==
+             PP_IO_WRITE) /* nothing written and no reason: trying again could go on for ever */
+        fails(request, piece->at, EIO);
+    else if (piece->at < request->own.end)
+        request->own.end = piece->at;
+    return false;
+}
+
+static void release_slot(pp_io *io, pp_io_slot *slot)
+{
+    slot->request->file->running--;
+    slot->request->own.pieces--;
+    slot->request = NULL;
+    slot->next = io->free;
+    io->free = slot;
+    io->counters.in_flight--;
+    io->counters.bytes_in_flight -= slot->held;
+}
+
+/* A stream's lane left the ring for one call; it wants another one, for this request or the next. */
+static void stream_goes_on(pp_io *io, pp_io_request *request)
+{
+    pp_io_lane *lane = lane_of(request);
+    request->own.begun = request->moved;
+    if (request->own.begun == request->bytes || stopped(request)) {
+        pp_io_unlane(io, request);
+        pp_io_conclude(io, request);
+    }
+    if (lane->first != NULL) pp_io_lane_to(list_for(io, lane), lane);
+}
+
+void pp_io_slot_ended(pp_io *io, pp_io_slot *slot, int64_t result)
+{
+    pp_io_request *request = slot->request;
+    bool on = pp_io_account(io, slot, result);
+    if (on && !request->file->stream) {
+        io->class_of->begin(io, slot);
+        return;
+    }
+    release_slot(io, slot);
+    if (request->file->stream) {
+        stream_goes_on(io, request);
+        return;
+    }
+    if (stopped(request) && request->own.laned) pp_io_unlane(io, request);
+    if (request->own.pieces == 0 && !request->own.laned) pp_io_conclude(io, request);
+}
+
+/* ---- the pump ---------------------------------------------------------------------------------- */
+
+/* Bytes of the next piece of a request: up to the next multiple of a piece in the file. */
+static size_t next_piece(const pp_io *io, const pp_io_request *request)
+{
+    size_t left = request->bytes - request->own.begun, most = io->options.piece;
+    if (!request->file->stream) most -= (size_t)(request->offset + (int64_t)request->own.begun) % most;
+    return left < most ? left : most;
+}
+
+static bool fits(const pp_io *io, size_t bytes)
+{
+    size_t sum;
+    if (io->counters.in_flight == 0) return true;
+    return pp_add_size(io->counters.bytes_in_flight, bytes, &sum) && sum <= io->options.max_bytes;
+}
+
+static void issue_piece(pp_io *io, pp_io_lane *lane, size_t bytes)
+{
+    pp_io_request *request = lane->first;
+    pp_io_slot *slot = io->free;
+    pp_io_counters *counters = &io->counters;
+    io->free = slot->next;
+    *slot = (pp_io_slot){
+        .request = request, .at = request->own.begun, .bytes = bytes, .held = bytes, .index = slot->index};
+    pp_io_request_begins(io, request);
+    request->own.begun += bytes;
+    request->own.pieces++;
+    lane->file->running++;
+    counters->bytes_in_flight += bytes;
+    if (++counters->in_flight > counters->most_in_flight) counters->most_in_flight = counters->in_flight;
+    if (counters->bytes_in_flight > counters->most_bytes_in_flight)
+        counters->most_bytes_in_flight = counters->bytes_in_flight;
+    if (lane->file->stream)
+        pp_io_lane_to(NULL, lane);
+    else if (request->own.begun == request->bytes)
+        pp_io_unlane(io, request);
+    if (lane->in != NULL) pp_io_lane_to(&io->ring, lane);
+    io->class_of->begin(io, slot);
+}
+
+static void issue(pp_io *io)
+{
+    size_t full = 0; /* lanes in a row whose file has all it may have */
+    while (io->free != NULL && full < io->ring.n) {
+        pp_io_lane *lane = io->ring.first;
+        if (lane->file->running >= io->options.per_file) {
+            pp_io_lane_to(&io->ring, lane);
+            full++;
+            continue;
+        }
+        size_t bytes = next_piece(io, lane->first);
+        if (!fits(io, bytes)) return;
+        issue_piece(io, lane, bytes);
+        full = 0;
+    }
+}
+
+/* On the engine's thread, so that an engine may take back what its library has not started. */
+static void cancel_slots(pp_io *io)
+{
+    if (!io->cancelling) return;
+    io->cancelling = false;
+    for (uint32_t i = 0; i < io->options.depth && io->class_of->cancel != NULL; i++) {
+        pp_io_slot *slot = &io->slots[i];
+        if (slot->request != NULL && slot->request->own.cancelled) io->class_of->cancel(io, slot);
+    }
+}
+
+static bool tell_ended(pp_io *io)
+{
+    bool any = io->ended != NULL;
+    while (io->ended != NULL) {
+        pp_io_request *request = io->ended;
+        io->ended = request->own.next;
+        request->own.state = IDLE;
+        pthread_mutex_unlock(&io->lock);
+        request->done(request);
+        pthread_mutex_lock(&io->lock);
+    }
+    return any;
+}
+
+void pp_io_pump(pp_io *io)
+{
+    io->pumping = true;
+    do {
+        pp_io_watch_arrived(io);
+        cancel_slots(io);
+        issue(io);
+    } while (tell_ended(io)); /* done may have submitted */
+    io->pumping = false;
+}
+
+bool pp_io_idle(const pp_io *io)
+{
+    return io->counters.in_flight == 0 && io->ended == NULL &&
+           io->ring.n + io->arrived.n + io->watched.n == 0;
+}
