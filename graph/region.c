@@ -126,8 +126,7 @@ static uint32_t output_place(const pp_region *r, uint32_t number)
     return (uint32_t)(r->places.n - r->flat->outputs.n + number);
 }
 
-/* The same value as an earlier output: written once. */
-static bool is_repeated(const pp_region *r, uint32_t number)
+bool pp_region_repeats(const pp_region *r, uint32_t number)
 {
     for (uint32_t i = 0; i < number; i++)
         if (r->flat->outputs.at[i] == r->flat->outputs.at[number]) return true;
@@ -214,7 +213,7 @@ ppto_status pp_region_last(pp_region *r, pp_part *out, pp_error *err)
         root[r->flat->outputs.at[i]] = r->trace.cut[r->flat->outputs.at[i]] == PP_WHOLE;
     if (status == PPTO_OK) status = pp_build_copy(&b, root);
     for (uint32_t i = 0; status == PPTO_OK && i < r->flat->outputs.n; i++)
-        if (root[r->flat->outputs.at[i]] && !is_repeated(r, i))
+        if (root[r->flat->outputs.at[i]] && !pp_region_repeats(r, i))
             status = pp_build_write(&b, output_place(r, i), b.made[r->flat->outputs.at[i]]);
     pp_build_close(&b);
     pp_free(root);
@@ -241,7 +240,7 @@ ppto_status pp_region_piece(pp_region *r, uint32_t pass, int64_t rows, bool firs
     if (status == PPTO_OK) status = pp_build_copy(&b, root);
     for (uint32_t i = 0; status == PPTO_OK && i < r->flat->outputs.n; i++) {
         uint32_t id = r->flat->outputs.at[i];
-        if (r->trace.cut[id] != PP_WHOLE && r->trace.depth[id] == pass && !is_repeated(r, i))
+        if (r->trace.cut[id] != PP_WHOLE && r->trace.depth[id] == pass && !pp_region_repeats(r, i))
             status = pp_build_write(&b, output_place(r, i), b.made[id]);
     }
     if (status == PPTO_OK) status = pp_sizes_status(pp_types_sizes(out->types));

@@ -107,6 +107,7 @@ ppto_status pp_region_whole(pp_region *region, uint32_t pass, pp_part *out, pp_e
 /* The piece of a pass with this many rows. first: there is no carry yet. */
 ppto_status pp_region_piece(pp_region *region, uint32_t pass, int64_t rows, bool first, pp_part *out,
                             pp_error *err);
+bool pp_region_repeats(const pp_region *region, uint32_t output); /* the value of an earlier output */
 /* Does this CARRY place belong to the pass? */
 bool pp_region_carries(const pp_region *region, const pp_place *place, uint32_t pass);
 /* Rows of states a piece of this many rows gives for a tree: its part of dim 0. */

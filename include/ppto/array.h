@@ -24,6 +24,11 @@ PPTO_API ppto_array *ppto_array_wrap(ppto_context *ctx, void *data, ppto_dtype d
                                      void (*release)(void *arg, void *data), void *arg);
 /* Reads an NPY file ("-": standard input). */
 PPTO_API ppto_array *ppto_array_load(ppto_context *ctx, const char *path);
+/* An NPY file as an array that stays in the file: only the header is read. Runs read it, by pieces where the
+ * plan allows (docs/memory.md), so it may be larger than memory; the file must stay as it is meanwhile.
+ * ppto_array_data is NULL. A pipe, a device and "-" are read at once, as by ppto_array_load.
+ * returns NULL: E_IO, E_FORMAT, E_DTYPE as ppto_array_load */
+PPTO_API ppto_array *ppto_array_open(ppto_context *ctx, const char *path);
 /* Writes an NPY file by rename ("-": standard output). returns PPTO_OK; E_IO, E_LIMIT (disk full); E_VALUE
  * for NULL */
 PPTO_API ppto_status ppto_array_save(const ppto_array *array, const char *path);

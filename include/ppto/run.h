@@ -35,9 +35,18 @@ PPTO_API ppto_status ppto_program_donate(ppto_program *program, size_t i, bool d
 /* Output i goes into this array (row-major, of the right dtype and shape; retained; NULL: a new array every
  * run). */
 PPTO_API ppto_status ppto_program_bind_output(ppto_program *program, size_t i, ppto_array *array);
+/* Output i goes to an NPY file of that name ("-": standard output; NULL: to an array again), which appears
+ * when the run has succeeded: the old file stays until then. Its place among the outputs of a run is NULL.
+ * Together with inputs of ppto_array_open nothing of it need ever be in memory as a whole. returns PPTO_OK;
+ * E_VALUE, E_NOMEM. The run adds E_IO and E_LIMIT (disk full), which name the file. */
+PPTO_API ppto_status ppto_program_bind_sink(ppto_program *program, size_t i, const char *path);
 /* Runs with what is bound and waits. outputs (NULL where every output is bound): room for all results; each
  * is retained for the caller. threads: one program by one thread at a time. */
 PPTO_API ppto_status ppto_program_run(ppto_program *program, ppto_array **outputs);
+
+/* Makes the run that is going on end soon with E_CANCELLED (between tasks; reads and writes that are under
+ * way end first). Nothing where none is. threads: any, also from a signal handler. */
+PPTO_API void ppto_program_cancel(ppto_program *program);
 
 typedef struct ppto_stats {
     size_t size;

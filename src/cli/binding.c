@@ -300,7 +300,7 @@ int cli_binding_number(cli_binding *b, ppto_context *ctx, ppto_dtype dtype)
     return b->array != NULL ? CLI_OK : cli_fail_status(ppto_error_status(ctx), b->name);
 }
 
-int cli_binding_fetch(cli_binding *b, ppto_context *ctx, bool without_data)
+int cli_binding_fetch(cli_binding *b, ppto_context *ctx, bool without_data, bool from_file)
 {
     static _Alignas(64) char nothing[64];
     if (b->array != NULL || (b->kind == CLI_SPEC && b->open)) return CLI_OK;
@@ -309,7 +309,7 @@ int cli_binding_fetch(cli_binding *b, ppto_context *ctx, bool without_data)
     else if (b->kind == CLI_NUMBER)
         b->array = b->is_float ? ppto_number(ctx, b->number) : ppto_integer(ctx, b->integer);
     else if (b->kind == CLI_FILE)
-        b->array = ppto_array_load(ctx, b->value);
+        b->array = from_file ? ppto_array_open(ctx, b->value) : ppto_array_load(ctx, b->value);
     else if (without_data)
         b->array = ppto_array_wrap(ctx, nothing, b->dtype, b->rank, b->shape, NULL, NULL, NULL);
     else

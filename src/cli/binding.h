@@ -49,7 +49,7 @@ cli_binding *cli_bindings_find(const cli_bindings *bindings, const char *name);
 
 /* Loads, fills or makes binding->array, once. without_data: a specification gets its shape only, no memory
  * behind it; such an array must not be run. */
-int cli_binding_fetch(cli_binding *binding, ppto_context *ctx, bool without_data);
+int cli_binding_fetch(cli_binding *binding, ppto_context *ctx, bool without_data, bool from_file);
 
 /* Turns a number into an array of rank 0 of exactly this dtype, for an input that is declared so. A number
  * that the dtype does not hold, or of another kind, is CLI_USAGE. */

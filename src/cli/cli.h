@@ -119,6 +119,10 @@ int cli_finish(int code);
 void cli_signals(void);
 void cli_uninterrupted_begin(void);
 void cli_uninterrupted_end(void);
+/* Between these the signals cancel the program's run; the process ends with the run. */
+struct ppto_program;
+void cli_cancel_begin(struct ppto_program *program);
+void cli_cancel_end(void);
 /* Makes descriptors 0 to 2 exist, so that no file takes their place. */
 void cli_standard_files(void);
 /* Saving to this path makes a new file: not "-", nor a device, a pipe or a descriptor by name (/dev/stdout).

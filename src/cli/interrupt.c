@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Signals and the standard descriptors.
  *
- * A run holds nothing that outlives the process, so an interruption ends it at once, from the handler. The
- * one exception is a file that is being replaced: it becomes whole first, then the process ends. Writing into
- * a pipe may wait for ever and makes no file, so it stays interruptible. */
+ * A run holds nothing that outlives the process, so an interruption ends it at once, from the handler. There
+ * are two exceptions. A file that is being replaced at the end becomes whole first. A run that writes its
+ * files as it goes is cancelled and takes its unfinished files with it; a second signal ends it at once all
+ * the same. Writing into a pipe may wait for ever and makes no file, so it stays interruptible. */
 #define _XOPEN_SOURCE 700
 #include <fcntl.h>
 #include <signal.h>
@@ -12,8 +13,10 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "ppto/run.h"
 
 static volatile sig_atomic_t holding, pending;
+static struct ppto_program *volatile running;
 
 static void end_process(void)
 {
@@ -26,7 +29,10 @@ static void end_process(void)
 static void on_signal(int number)
 {
     (void)number;
-    if (!holding) end_process();
+    if (running && !pending)
+        ppto_program_cancel(running);
+    else if (!holding)
+        end_process();
     pending = 1;
 }
 
@@ -62,6 +68,17 @@ void cli_uninterrupted_begin(void)
 void cli_uninterrupted_end(void)
 {
     holding = 0;
+    if (pending) end_process();
+}
+
+void cli_cancel_begin(struct ppto_program *program)
+{
+    running = program;
+}
+
+void cli_cancel_end(void)
+{
+    running = NULL;
     if (pending) end_process();
 }
 

@@ -172,7 +172,7 @@ static ppto_tensor *declare(void *arg, ppto_graph *graph, const char *name)
     if (b->kind == CLI_NUMBER) return ppto_input_number_at(site, graph, name, b->is_float);
     if (b->kind == CLI_SPEC) return ppto_input_at(site, graph, name, b->dtype, b->dims);
     char dims[CLI_DIMS_ROOM];
-    r->failed = cli_binding_fetch(b, r->ctx, r->without_data);
+    r->failed = cli_binding_fetch(b, r->ctx, r->without_data, r->from_files || r->without_data);
     if (r->failed != CLI_OK) return NULL;
     write_dims(b->array, dims);
     return ppto_input_at(site, graph, name, ppto_array_dtype(b->array), dims);
@@ -219,9 +219,9 @@ static int parse_text(cli_recording *r, const char *operand)
                     : cli_fail(CLI_USAGE, "the text has no result: end it in an expression or an output");
 }
 
-int cli_record(cli_recording *r, const cli_arguments *arguments, bool without_data)
+int cli_record(cli_recording *r, const cli_arguments *arguments, bool without_data, bool from_files)
 {
-    *r = (cli_recording){.without_data = without_data};
+    *r = (cli_recording){.without_data = without_data, .from_files = from_files};
     if (arguments->operands.n == 0)
         return cli_fail(CLI_USAGE, "an expression or a program file is missing; see: ppto --help");
     int code = cli_bindings_read(&r->bindings, &arguments->operands, without_data);
@@ -269,7 +269,7 @@ static int bind_input(cli_recording *r, size_t i)
         return r->without_data ? CLI_OK
                                : cli_fail(CLI_USAGE, "input %s is not bound: give %s=VALUE", name, name);
     b->used = true;
-    int code = cli_binding_fetch(b, r->ctx, r->without_data);
+    int code = cli_binding_fetch(b, r->ctx, r->without_data, r->from_files || r->without_data);
     if (code == CLI_OK && b->declared) code = fit_declared(r, b);
     if (code != CLI_OK || b->array == NULL) return code;
     ppto_status status = ppto_program_bind(r->program, i, b->array);

@@ -13,6 +13,7 @@ typedef struct cli_recording {
     ppto_program *program;
     cli_bindings bindings;
     bool without_data; /* for explain: specifications stay shapes, inputs may stay unbound */
+    bool from_files;   /* files are read by the run */
     size_t n;          /* results of the text, with their names ("" when it names none) */
     ppto_tensor **outputs;
     char **names;
@@ -23,7 +24,7 @@ typedef struct cli_recording {
 
 /* Makes the context, reads --define files and bindings, then the text. Free with cli_recording_free, also on
  * failure. */
-int cli_record(cli_recording *recording, const cli_arguments *arguments, bool without_data);
+int cli_record(cli_recording *recording, const cli_arguments *arguments, bool without_data, bool from_files);
 void cli_recording_free(cli_recording *recording);
 
 /* Compiles the results with these numbers and binds every input; a binding that nothing uses is an error. */

@@ -169,7 +169,7 @@ static int bench(cli_recording *recording, const cli_arguments *arguments)
 int cli_bench(const cli_arguments *arguments)
 {
     cli_recording recording;
-    int code = cli_record(&recording, arguments, false);
+    int code = cli_record(&recording, arguments, false, false);
     if (code == CLI_OK) code = bench(&recording, arguments);
     cli_recording_free(&recording);
     return code;

@@ -44,7 +44,7 @@ int cli_explain(const cli_arguments *arguments)
     cli_recording recording = {0};
     ppto_explain_stage stage;
     int code = find_stage(arguments, &stage);
-    if (code == CLI_OK) code = cli_record(&recording, arguments, true);
+    if (code == CLI_OK) code = cli_record(&recording, arguments, true, false);
     if (code == CLI_OK) code = explain(&recording, arguments, stage);
     cli_recording_free(&recording);
     return code;

@@ -124,11 +124,36 @@ static int check_printable(const job *j)
 
 /* ---- results ---- */
 
+static size_t result_of(const job *j, size_t which)
+{
+    size_t k = 0;
+    while (j->chosen[k] != j->targets[which].result) ++k;
+    return k;
+}
+
+/* The run writes a file as it goes, unless the result is wanted elsewhere too. */
+static bool written_by_run(const job *j, size_t which)
+{
+    bool alone = !j->arguments->json;
+    for (size_t i = 0; i < j->n_targets; ++i)
+        alone = alone && (i == which || j->targets[i].result != j->targets[which].result);
+    return alone && cli_makes_file(j->targets[which].path);
+}
+
+static ppto_status bind_sinks(const job *j)
+{
+    ppto_status status = PPTO_OK;
+    for (size_t i = 0; status == PPTO_OK && i < j->n_targets; ++i)
+        if (written_by_run(j, i))
+            status = ppto_program_bind_sink(j->recording.program, result_of(j, i), j->targets[i].path);
+    return status;
+}
+
 static int save(const job *j)
 {
     for (size_t i = 0; i < j->n_targets; ++i) {
-        size_t k = 0;
-        while (j->chosen[k] != j->targets[i].result) ++k;
+        size_t k = result_of(j, i);
+        if (written_by_run(j, i)) continue;
         bool makes_file = cli_makes_file(j->targets[i].path);
         if (makes_file) cli_uninterrupted_begin();
         ppto_status status = ppto_array_save(j->results[k], j->targets[i].path);
@@ -250,7 +275,7 @@ static int report(const job *j)
 
 static int run_job(job *j)
 {
-    int code = cli_record(&j->recording, j->arguments, false);
+    int code = cli_record(&j->recording, j->arguments, false, true);
     if (code == CLI_OK) code = read_targets(j);
     if (code == CLI_OK) code = choose(j);
     if (code == CLI_OK) code = check_printable(j);
@@ -260,7 +285,10 @@ static int run_job(job *j)
     if (j->results == NULL) return cli_fail(CLI_LIMIT, "out of memory");
     ppto_status status = PPTO_OK;
     if (j->arguments->trace != NULL) status = ppto_program_log_tasks(j->recording.program, true);
+    if (status == PPTO_OK) status = bind_sinks(j);
+    cli_cancel_begin(j->recording.program);
     if (status == PPTO_OK) status = ppto_program_run(j->recording.program, j->results);
+    cli_cancel_end();
     if (status != PPTO_OK) return cli_fail_run(&j->recording, status);
     code = save(j);
     if (code == CLI_OK) code = report(j);

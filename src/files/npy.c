@@ -119,22 +119,33 @@ static size_t format_header(char *out, size_t room, const char *descr, int rank,
     return n;
 }
 
-ppto_status pp_npy_write(int fd, ppto_dtype dtype, int rank, const int64_t *shape, const void *data,
-                         pp_error *err)
+ppto_status pp_npy_make_header(ppto_dtype dtype, int rank, const int64_t *shape, char head[PP_NPY_HEADER],
+                               size_t *length, size_t *bytes, pp_error *err)
 {
+    static const char magic[8] = "\x93NUMPY\x01";
     char descr[8];
-    size_t bytes = pp_npy_dtype_size(dtype);
+    *bytes = pp_npy_dtype_size(dtype);
     if (!pp_npy_descr(dtype, descr)) return pp_fail(err, PPTO_E_DTYPE, "this dtype has no NPY form");
     if (rank < 0 || rank > PPTO_MAX_RANK) return pp_fail(err, PPTO_E_VALUE, "rank %d", rank);
     for (int axis = 0; axis < rank; axis++) {
         if (shape[axis] < 0) return pp_fail(err, PPTO_E_VALUE, "axis %d has a negative size", axis);
-        if (!pp_mul_size(bytes, (size_t)shape[axis], &bytes))
+        if (!pp_mul_size(*bytes, (size_t)shape[axis], bytes))
             return pp_fail(err, PPTO_E_SIZE, "the size of the array overflows");
     }
-    char head[1024] = "\x93NUMPY\x01";
-    size_t n = format_header(head + 10, sizeof head - 10 - ALIGNMENT, descr, rank, shape);
+    memcpy(head, magic, sizeof magic);
+    size_t n = format_header(head + 10, PP_NPY_HEADER - 10 - ALIGNMENT, descr, rank, shape);
     head[8] = (char)(n & 0xff);
     head[9] = (char)(n >> 8);
-    PP_TRY(pp_files_write(fd, head, n + 10, err));
+    *length = n + 10;
+    return PPTO_OK;
+}
+
+ppto_status pp_npy_write(int fd, ppto_dtype dtype, int rank, const int64_t *shape, const void *data,
+                         pp_error *err)
+{
+    char head[PP_NPY_HEADER];
+    size_t n, bytes;
+    PP_TRY(pp_npy_make_header(dtype, rank, shape, head, &n, &bytes, err));
+    PP_TRY(pp_files_write(fd, head, n, err));
     return pp_files_write(fd, data, bytes, err);
 }

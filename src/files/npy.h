@@ -32,6 +32,11 @@ ppto_status pp_npy_read_header(int fd, pp_npy_info *info, pp_error *err);
  * truncated or trailing bytes; PPTO_E_IO; PPTO_E_NOMEM */
 ppto_status pp_npy_read_data(int fd, const pp_npy_info *info, void *dst, pp_error *err);
 
+/* The header that pp_npy_write writes: *length bytes, then *bytes of data follow. Errors as there. */
+enum { PP_NPY_HEADER = 1024 };
+ppto_status pp_npy_make_header(ppto_dtype dtype, int rank, const int64_t *shape, char head[PP_NPY_HEADER],
+                               size_t *length, size_t *bytes, pp_error *err);
+
 /* Writes a whole file: version 1.0, row-major, the machine's byte order, data aligned to 64 bytes.
  * returns  PPTO_OK; PPTO_E_DTYPE; PPTO_E_SIZE; PPTO_E_VALUE bad rank or negative size; PPTO_E_IO;
  * PPTO_E_LIMIT */

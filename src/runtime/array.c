@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Arrays: from the context's pool, or wrapping the caller's memory. Both ends of what a wrapped array touches
  * are computed once, with overflow checks, when it is made. */
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/checked.h"
-#include "files/npy.h"
 #include "files/sink.h"
 #include "runtime/runtime.h"
 
@@ -182,6 +179,7 @@ void ppto_array_release(ppto_array *a)
         a->release(a->release_arg, a->data);
     else if (a->owned)
         pp_pool_give(a->ctx->pool, a->data, a->bytes);
+    pp_array_file_close(a->file);
     pp_free(a);
 }
 
@@ -266,68 +264,3 @@ void pp_array_pack(const ppto_array *a, void *out)
 /* ---- files
  * --------------------------------------------------------------------------------------------------------------
  */
-
-static ppto_status load(ppto_context *ctx, int fd, ppto_array **out, pp_error *err)
-{
-    pp_npy_info info;
-    PP_TRY(pp_npy_read_header(fd, &info, err));
-    PP_TRY(pp_array_new(ctx, info.dtype, info.rank, info.shape, out, err));
-    ppto_status status = pp_npy_read_data(fd, &info, (*out)->data, err);
-    if (status == PPTO_OK) return PPTO_OK;
-    ppto_array_release(*out);
-    *out = NULL;
-    return status;
-}
-
-ppto_array *ppto_array_load(ppto_context *ctx, const char *path)
-{
-    pp_error err = {0};
-    ppto_array *a = NULL;
-    ppto_status status = pp_context_check(ctx, &err);
-    if (status == PPTO_OK && !path) status = pp_fail(&err, PPTO_E_VALUE, "the path is NULL");
-    if (status == PPTO_OK) {
-        bool pipe = strcmp(path, "-") == 0;
-        int fd = pipe ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-        status = fd < 0 ? pp_fail(&err, PPTO_E_IO, "cannot open %s: %m", path) : load(ctx, fd, &a, &err);
-        if (fd >= 0 && !pipe) close(fd);
-    }
-    if (status != PPTO_OK) {
-        pp_error named = {.code = err.code ? err.code : status};
-        snprintf(named.text, sizeof named.text, "%.500s: %.1500s", path ? path : "(null)", err.text);
-        pp_report(&named);
-    }
-    return a;
-}
-
-typedef struct save_job {
-    const ppto_array *array;
-    const void *data;
-} save_job;
-
-static ppto_status write_npy(int fd, void *arg, pp_error *err)
-{
-    const save_job *job = arg;
-    return pp_npy_write(fd, job->array->dtype, job->array->rank, job->array->shape, job->data, err);
-}
-
-ppto_status ppto_array_save(const ppto_array *array, const char *path)
-{
-    pp_error err = {0};
-    if (!array || !path)
-        return pp_report_new(PPTO_E_VALUE, "ppto_array_save: %s is NULL", array ? "the path" : "the array");
-    save_job job = {array, array->data};
-    void *packed = NULL;
-    size_t bytes = (size_t)ppto_array_elements(array) * ppto_dtype_size(array->dtype);
-    ppto_status status = pp_context_check(array->ctx, &err);
-    if (status == PPTO_OK && !pp_array_contiguous(array)) {
-        status = pp_pool_take(array->ctx->pool, bytes, &packed, &err);
-        if (status == PPTO_OK) pp_array_pack(array, packed);
-        job.data = packed;
-    }
-    if (status == PPTO_OK)
-        status = strcmp(path, "-") == 0 ? write_npy(STDOUT_FILENO, &job, &err)
-                                        : pp_files_write_atomic(path, write_npy, &job, &err);
-    if (packed) pp_pool_give(array->ctx->pool, packed, bytes);
-    if (status != PPTO_OK) pp_fail(&err, status, "%s: %s", path, ppto_status_text(status));
-    return pp_report(&err);
-}

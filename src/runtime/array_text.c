@@ -68,7 +68,12 @@ ppto_status ppto_array_text(const ppto_array *array, bool json, char **text)
     pp_text out = {0};
     if (!array || !text) return pp_report_new(PPTO_E_VALUE, "ppto_array_text: an argument is NULL");
     *text = NULL;
+    pp_error err = {0};
+    ppto_array *loaded = NULL;
+    if (array->file && pp_array_in_memory(array, &loaded, &err) != PPTO_OK) return pp_report(&err);
+    if (loaded) array = loaded;
     axis_text(&out, array, 0, array->data, json);
+    ppto_array_release(loaded);
     if (out.failed) {
         pp_text_free(&out);
         return pp_report_new(PPTO_E_NOMEM, "out of memory");
@@ -104,17 +109,9 @@ static const char *element_at(const ppto_array *a, int64_t k)
     return at;
 }
 
-ppto_status ppto_compare(const ppto_array *a, const ppto_array *b, double rtol, double atol,
-                         ppto_comparison *out)
+static void compare_elements(const ppto_array *a, const ppto_array *b, double rtol, double atol,
+                             ppto_comparison *out)
 {
-    if (!a || !b || !out) return pp_report_new(PPTO_E_VALUE, "ppto_compare: an argument is NULL");
-    if (!(rtol >= 0) || !(atol >= 0))
-        return pp_report_new(PPTO_E_VALUE, "ppto_compare: a tolerance is negative or NaN");
-    *out = (ppto_comparison){.first = -1, .worst = -1};
-    out->same_dtype = a->dtype == b->dtype;
-    out->same_shape =
-        a->rank == b->rank && memcmp(a->shape, b->shape, sizeof a->shape[0] * (size_t)a->rank) == 0;
-    if (!out->same_dtype || !out->same_shape) return PPTO_OK;
     int64_t n = ppto_array_elements(a);
     for (int64_t k = 0; k < n; k++) {
         const char *x = element_at(a, k), *y = element_at(b, k);
@@ -134,5 +131,25 @@ ppto_status ppto_compare(const ppto_array *a, const ppto_array *b, double rtol, 
         }
     }
     out->equal = out->different == 0;
-    return PPTO_OK;
+}
+
+ppto_status ppto_compare(const ppto_array *a, const ppto_array *b, double rtol, double atol,
+                         ppto_comparison *out)
+{
+    if (!a || !b || !out) return pp_report_new(PPTO_E_VALUE, "ppto_compare: an argument is NULL");
+    if (!(rtol >= 0) || !(atol >= 0))
+        return pp_report_new(PPTO_E_VALUE, "ppto_compare: a tolerance is negative or NaN");
+    *out = (ppto_comparison){.first = -1, .worst = -1};
+    out->same_dtype = a->dtype == b->dtype;
+    out->same_shape =
+        a->rank == b->rank && memcmp(a->shape, b->shape, sizeof a->shape[0] * (size_t)a->rank) == 0;
+    if (!out->same_dtype || !out->same_shape) return PPTO_OK;
+    pp_error err = {0};
+    ppto_array *x = NULL, *y = NULL;
+    ppto_status status = a->file ? pp_array_in_memory(a, &x, &err) : PPTO_OK;
+    if (status == PPTO_OK && b->file) status = pp_array_in_memory(b, &y, &err);
+    if (status == PPTO_OK) compare_elements(x ? x : a, y ? y : b, rtol, atol, out);
+    ppto_array_release(x);
+    ppto_array_release(y);
+    return status == PPTO_OK ? status : pp_report(&err);
 }

@@ -52,8 +52,9 @@ static ppto_status room(ppto_program *p)
     p->inputs = pp_calloc(p->plan->inputs.n + 1, sizeof(ppto_array *));
     p->outputs = pp_calloc(p->plan->flat.outputs.n + 1, sizeof(ppto_array *));
     p->donated = pp_calloc(p->plan->inputs.n + 1, sizeof *p->donated);
+    p->sinks = pp_calloc(p->plan->flat.outputs.n + 1, sizeof *p->sinks);
     p->key = pp_calloc(pp_instance_key_size(p->plan) + 1, sizeof *p->key);
-    return p->inputs && p->outputs && p->donated && p->key ? PPTO_OK : PPTO_E_NOMEM;
+    return p->inputs && p->outputs && p->donated && p->sinks && p->key ? PPTO_OK : PPTO_E_NOMEM;
 }
 
 static void first_stats(ppto_program *p)
@@ -82,6 +83,7 @@ ppto_status pp_program_of_plan(pp_plan *take_plan, ppto_program **out)
     p->ctx = take_plan->ctx;
     p->plan = take_plan;
     p->whole = true;
+    p->stop = &p->cancel;
     p->literals = pp_calloc(1, sizeof *p->literals);
     ppto_status status = p->literals ? room(p) : PPTO_E_NOMEM;
     if (status == PPTO_OK) first_stats(p);
@@ -103,6 +105,7 @@ static ppto_status compile(size_t n, ppto_tensor *const *outputs, ppto_program *
     for (size_t i = 0; status == PPTO_OK && i < n; i++) refs[i] = outputs[i]->ref;
     if (status == PPTO_OK) {
         p->ctx = graph->ctx;
+        p->stop = &p->cancel;
         status = keep_literals(p, graph->graph, refs, n);
     }
     if (status == PPTO_OK) status = keep_names(p, graph->graph);
@@ -135,7 +138,9 @@ void ppto_program_destroy(ppto_program *p)
     for (size_t i = 0; p->plan && p->inputs && i < p->plan->inputs.n; i++) ppto_array_release(p->inputs[i]);
     for (size_t i = 0; p->plan && p->outputs && i < p->plan->flat.outputs.n; i++)
         ppto_array_release(p->outputs[i]);
+    for (size_t i = 0; p->plan && p->sinks && i < p->plan->flat.outputs.n; i++) pp_free(p->sinks[i]);
     for (size_t i = 0; i < p->n_known; i++) pp_free(p->known_names[i]);
+    pp_free(p->sinks);
     pp_plan_release(p->plan);
     pp_free(p->known_names);
     pp_free(p->inputs);
@@ -211,12 +216,33 @@ ppto_status ppto_program_bind_output(ppto_program *p, size_t i, ppto_array *arra
         return pp_report_new(PPTO_E_VALUE,
                              "bind: an output must be a row-major array of the program's context");
     replace(&p->outputs[i], array);
+    if (array) {
+        pp_free(p->sinks[i]);
+        p->sinks[i] = NULL;
+    }
+    return PPTO_OK;
+}
+
+ppto_status ppto_program_bind_sink(ppto_program *p, size_t i, const char *path)
+{
+    if (!p || i >= p->plan->flat.outputs.n)
+        return pp_report_new(PPTO_E_VALUE, "bind: there is no output %zu", i);
+    char *own = path ? pp_strdup(path) : NULL;
+    if (path && !own) return pp_report_new(PPTO_E_NOMEM, "out of memory");
+    pp_free(p->sinks[i]);
+    p->sinks[i] = own;
+    if (own) replace(&p->outputs[i], NULL);
     return PPTO_OK;
 }
 
 /* ---- running
  * ------------------------------------------------------------------------------------------------------------
  */
+
+void ppto_program_cancel(ppto_program *p)
+{
+    if (p) __atomic_store_n(&p->cancel, 1, __ATOMIC_RELAXED); /* a flag that orders nothing */
+}
 
 ppto_status ppto_program_run(ppto_program *p, ppto_array **outputs)
 {

@@ -7,6 +7,7 @@
 #include "devices/cpu/topology.h"
 #include "lang/parser.h"
 #include "runtime/runtime.h"
+#include "scheduler/io.h"
 
 extern const char pp_library_text[], pp_functions_text[];
 extern const size_t pp_library_text_size, pp_functions_text_size;
@@ -102,6 +103,7 @@ void ppto_context_destroy(ppto_context *ctx)
     pp_vec_free(&ctx->plans);
     free_kernels(ctx);
     if (ctx->pid == (int)getpid()) pp_executor_destroy(ctx->executor);
+    pp_io_destroy(ctx->io); /* in a forked child it only lets go */
     if (ctx->device) ctx->device_class->close(ctx->device);
     pp_library_destroy(ctx->library);
     pp_pool_destroy(ctx->pool);
@@ -186,6 +188,16 @@ ppto_status pp_context_device(ppto_context *ctx, pp_error *err)
     return status == PPTO_OK
                ? status
                : pp_fail(err, status, "device %s: %s", ctx->settings.device, ppto_status_text(status));
+}
+
+ppto_status pp_context_io(ppto_context *ctx, pp_io **out, pp_error *err)
+{
+    PP_TRY(pp_context_check(ctx, err));
+    pthread_mutex_lock(&ctx->lock);
+    ppto_status status = ctx->io ? PPTO_OK : pp_io_create(NULL, &(pp_io_options){0}, &ctx->io, err);
+    *out = ctx->io;
+    pthread_mutex_unlock(&ctx->lock);
+    return status == PPTO_OK ? status : pp_fail(err, status, "the I/O engine: %s", ppto_status_text(status));
 }
 
 /* ---- kernels

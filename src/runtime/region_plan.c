@@ -12,10 +12,10 @@
 
 enum { PIECE_BYTES = 8 << 20 };
 
-static uint64_t row_bytes(const pp_place *place)
+uint64_t pp_region_row_bytes(const pp_place *place)
 {
     uint64_t n = ppto_dtype_size((ppto_dtype)place->dtype);
-    for (uint32_t d = place->kind == PP_AT_STATES; d < place->rank; d++) n *= (uint64_t)place->dim[d];
+    for (uint32_t d = place->cut; d < place->rank; d++) n *= (uint64_t)place->dim[d];
     return n;
 }
 
@@ -34,12 +34,28 @@ static ppto_status part_bytes(pp_region_run *r, pp_part *take_part, uint64_t *by
     return status;
 }
 
-static ppto_status variant_bytes(pp_region_run *r, uint32_t pass, int64_t rows, bool first, uint64_t *most)
+/* Windows of the files that a part reads and writes. */
+static uint64_t window_bytes(const pp_region_run *r, const pp_part *part, int64_t rows)
+{
+    uint64_t n = 0;
+    for (size_t k = 0; k < part->reads.n; k++)
+        if (r->at[part->reads.at[k]].streamed)
+            n += pp_region_row_bytes(&r->region->places.at[part->reads.at[k]]);
+    for (size_t k = 0; k < part->writes.n; k++)
+        if (r->at[part->writes.at[k]].streamed)
+            n += pp_region_row_bytes(&r->region->places.at[part->writes.at[k]]);
+    return n * (uint64_t)(rows < r->total ? rows : r->total) * PP_REGION_DEPTH;
+}
+
+static ppto_status variant_bytes(pp_region_run *r, uint32_t pass, int64_t rows, int64_t full, bool first,
+                                 uint64_t *most)
 {
     pp_part part;
     uint64_t bytes;
     PP_TRY(pp_region_piece(r->region, pass, rows, first, &part, r->err));
+    uint64_t windows = window_bytes(r, &part, full);
     PP_TRY(part_bytes(r, &part, &bytes));
+    bytes += windows;
     if (bytes > *most) *most = bytes;
     return PPTO_OK;
 }
@@ -57,7 +73,7 @@ static uint64_t carry_bytes(const pp_region_run *r, uint32_t pass)
     for (size_t i = 0; i < r->region->places.n; i++) {
         const pp_place *place = &r->region->places.at[i];
         if (place->kind == PP_AT_CARRY && !r->at[i].planned && pp_region_carries(r->region, place, pass))
-            bytes += 2 * row_bytes(place);
+            bytes += 2 * pp_region_row_bytes(place);
     }
     return bytes;
 }
@@ -71,7 +87,8 @@ static uint64_t state_bytes(const pp_region_run *r, const pp_region_pass *pass, 
         int64_t units = full * pp_region_units(r->region, tree, rows);
         if (rest != 0) units += pp_region_units(r->region, tree, rest);
         for (uint32_t i = 0; i < tree->n; i++)
-            bytes += row_bytes(&r->region->places.at[tree->first + i]) * (uint64_t)(joined ? 1 : units);
+            bytes +=
+                pp_region_row_bytes(&r->region->places.at[tree->first + i]) * (uint64_t)(joined ? 1 : units);
     }
     return bytes;
 }
@@ -90,7 +107,8 @@ static ppto_status tree_bytes(pp_region_run *r, const pp_region_pass *pass, int6
         PP_TRY(pp_region_level(r->region, tree, units, &part, r->err));
         PP_TRY(part_bytes(r, &part, &bytes));
         for (uint32_t i = 0; i < tree->n; i++)
-            bytes += row_bytes(&r->region->places.at[tree->first + i]) * (uint64_t)((units + 1) / 2);
+            bytes +=
+                pp_region_row_bytes(&r->region->places.at[tree->first + i]) * (uint64_t)((units + 1) / 2);
         if (bytes > *most) *most = bytes;
     }
     return PPTO_OK;
@@ -101,9 +119,9 @@ static ppto_status pieces_bytes(pp_region_run *r, uint32_t number, int64_t rows,
     const pp_region_pass *pass = &r->region->passes[number];
     int64_t rest = r->total % rows;
     uint64_t part = 0, tree = 0;
-    if (r->total >= rows) PP_TRY(variant_bytes(r, number, rows, pass->carries, &part));
-    if (pass->carries && r->total >= 2 * rows) PP_TRY(variant_bytes(r, number, rows, false, &part));
-    if (rest != 0) PP_TRY(variant_bytes(r, number, rest, pass->carries && r->total < rows, &part));
+    if (r->total >= rows) PP_TRY(variant_bytes(r, number, rows, rows, pass->carries, &part));
+    if (pass->carries && r->total >= 2 * rows) PP_TRY(variant_bytes(r, number, rows, rows, false, &part));
+    if (rest != 0) PP_TRY(variant_bytes(r, number, rest, rows, pass->carries && r->total < rows, &part));
     part += carry_bytes(r, number);
     PP_TRY(tree_bytes(r, pass, rows, &tree));
     *bytes = state_bytes(r, pass, rows, false) + (part > tree ? part : tree);
@@ -129,7 +147,8 @@ static ppto_status plan_pass(pp_region_run *r, uint32_t number, uint64_t *held)
     uint64_t limit = pp_pool_get_limit(r->p->ctx->pool), bytes = 0;
     pp_part whole;
     PP_TRY(pp_region_whole(r->region, number, &whole, r->err));
-    for (size_t k = 0; k < whole.writes.n; k++) *held += row_bytes(&r->region->places.at[whole.writes.at[k]]);
+    for (size_t k = 0; k < whole.writes.n; k++)
+        *held += pp_region_row_bytes(&r->region->places.at[whole.writes.at[k]]);
     PP_TRY(part_bytes(r, &whole, &bytes));
     note(r, *held + bytes);
     if (!pass->any) return PPTO_OK;
@@ -149,7 +168,16 @@ ppto_status pp_region_plan(pp_region_run *r, uint64_t fixed)
 {
     uint64_t held = fixed, bytes;
     pp_part last;
-    r->predicted = fixed;
+    for (size_t i = 0; i < r->region->places.n;
+         i++) { /* file arrays that are read whole, results saved whole */
+        const pp_place *place = &r->region->places.at[i];
+        const ppto_array *a = r->at[i].array;
+        if (place->kind == PP_AT_INPUT && !r->at[i].streamed && a->file) held += a->file->info.bytes;
+        if (place->kind == PP_AT_OUTPUT && r->p->sinks[place->number] && !r->at[i].streamed &&
+            !pp_region_repeats(r->region, place->number))
+            held += pp_region_row_bytes(place) * (uint64_t)(place->cut ? r->total : 1);
+    }
+    r->predicted = held;
     for (uint32_t number = 0; number < r->region->trace.depths; number++) PP_TRY(plan_pass(r, number, &held));
     PP_TRY(pp_region_last(r->region, &last, r->err));
     PP_TRY(part_bytes(r, &last, &bytes));

@@ -39,6 +39,20 @@ static void memory_of_inputs(pp_region_run *r)
     }
 }
 
+/* Inputs that stay in their file although no piece of them can be read alone: read whole. */
+static ppto_status load_inputs(pp_region_run *r)
+{
+    for (uint32_t i = 0; i < r->region->places.n; i++) {
+        const pp_place *place = &r->region->places.at[i];
+        if (place->kind != PP_AT_INPUT || r->at[i].streamed || !r->at[i].array->file) continue;
+        ppto_array *loaded;
+        PP_TRY(pp_array_in_memory(r->at[i].array, &loaded, r->err));
+        ppto_array_release(r->at[i].array);
+        r->at[i].array = loaded;
+    }
+    return PPTO_OK;
+}
+
 /* ---- parts as programs -------------------------------------------------------------------------------- */
 
 void pp_region_part_close(pp_region_part *part)
@@ -88,6 +102,7 @@ ppto_status pp_region_part_open(pp_region_run *r, pp_part *take_part, pp_region_
     *out = (pp_region_part){0};
     ppto_status status = pp_plan_of_part(r->p->plan, take_part, &plan, r->err);
     if (status == PPTO_OK) status = pp_program_of_plan(plan, &out->program);
+    if (status == PPTO_OK) out->program->stop = r->p->stop;
     for (size_t k = 0; status == PPTO_OK && k < take_part->reads.n; k++) {
         const pp_type *type = pp_type_get(out->program->plan->types, out->program->plan->inputs.at[k].type);
         status =
@@ -111,6 +126,10 @@ static void aim(pp_region_run *r, uint32_t i, ppto_array *window, bool write)
     pp_place_memory *at = &r->at[i];
     int axis = axis_of(r, i);
     if (place->kind == PP_AT_START) return;
+    if (at->streamed) {
+        window->data = pp_region_io_data(&r->io, i, r->start / r->rows);
+        return;
+    }
     char *data = write && place->kind == PP_AT_CARRY ? at->next->data : at->array->data;
     int64_t row = place->kind == PP_AT_STATES ? (write ? at->units : 0) : r->start;
     if (axis < PPTO_MAX_RANK) data += row * at->array->stride[axis];
@@ -216,6 +235,41 @@ static ppto_status piece_for(pp_region_run *r, uint32_t pass, int64_t rows, bool
     return find_memory(r, part);
 }
 
+static ppto_status add_stream(pp_region_run *r, uint32_t i)
+{
+    const pp_place *place = &r->region->places.at[i];
+    pp_region_stream s = {.place = i, .dtype = place->dtype, .row_bytes = pp_region_row_bytes(place)};
+    if (!r->at[i].streamed) return PPTO_OK;
+    if (place->kind == PP_AT_INPUT) {
+        const pp_array_file *file = r->inputs[place->number]->file;
+        s.path = file->path;
+        s.file.fd = file->source.fd;
+        s.data_at = file->data_at;
+    } else {
+        s.write = true;
+        s.path = r->p->sinks[place->number];
+        s.file.fd = r->sinks[place->number].fd;
+        s.file.stream = r->sinks[place->number].stream;
+        s.data_at = r->sink_at[place->number];
+    }
+    return pp_region_io_add(&r->io, r->p->ctx->pool, &s);
+}
+
+/* The files of a pass: those that its first part reads and writes are those of all its parts. */
+static ppto_status open_streams(pp_region_run *r, const pp_region_part *part)
+{
+    pp_io *engine;
+    bool any = false;
+    for (size_t k = 0; k < part->reads.n; k++) any |= r->at[part->reads.at[k]].streamed;
+    for (size_t k = 0; k < part->writes.n; k++) any |= r->at[part->writes.at[k]].streamed;
+    if (!any) return PPTO_OK;
+    PP_TRY(pp_context_io(r->p->ctx, &engine, r->err));
+    PP_TRY(pp_region_io_open(&r->io, engine, r->total, r->rows, part->reads.n + part->writes.n, r->err));
+    for (size_t k = 0; k < part->reads.n; k++) PP_TRY(add_stream(r, part->reads.at[k]));
+    for (size_t k = 0; k < part->writes.n; k++) PP_TRY(add_stream(r, part->writes.at[k]));
+    return PPTO_OK;
+}
+
 static ppto_status run_pieces(pp_region_run *r, uint32_t number)
 {
     const pp_region_pass *pass = &r->region->passes[number];
@@ -226,10 +280,16 @@ static ppto_status run_pieces(pp_region_run *r, uint32_t number)
     for (r->start = 0; status == PPTO_OK && r->start < r->total; r->start += r->rows) {
         int64_t rows = r->total - r->start < r->rows ? r->total - r->start : r->rows;
         bool first = r->start == 0 && pass->carries;
-        status = piece_for(r, number, rows, first, &part, &part_rows, &part_first);
+        if (__atomic_load_n(r->p->stop, __ATOMIC_RELAXED) != 0)
+            status = pp_fail(r->err, PPTO_E_CANCELLED, "the run was cancelled");
+        if (status == PPTO_OK) status = piece_for(r, number, rows, first, &part, &part_rows, &part_first);
+        if (status == PPTO_OK && r->start == 0) status = open_streams(r, &part);
+        if (status == PPTO_OK && r->io.open) status = pp_region_io_before(&r->io, r->start / r->rows);
         if (status == PPTO_OK) status = run_part(r, &part);
+        if (status == PPTO_OK && r->io.open) pp_region_io_after(&r->io, r->start / r->rows);
         r->p->stats.pieces++;
     }
+    status = pp_region_io_close(&r->io, r->p->ctx->pool, status);
     pp_region_part_close(&part);
     r->start = 0;
     return status == PPTO_OK ? run_trees(r, pass) : status;
@@ -279,9 +339,14 @@ static void clear(pp_region_run *r)
     }
     pp_free(r->at);
     pp_free(r->pass_rows);
+    pp_free(r->sinks);
+    pp_free(r->sink_open);
+    pp_free(r->sink_at);
     pp_region_destroy(r->region);
     r->at = NULL;
-    r->pass_rows = NULL;
+    r->pass_rows = r->sink_at = NULL;
+    r->sinks = NULL;
+    r->sink_open = NULL;
     r->region = NULL;
 }
 
@@ -296,6 +361,23 @@ static ppto_status within_limit(pp_region_run *r)
         (unsigned long long)r->predicted, (unsigned long long)limit, (unsigned long long)r->predicted);
 }
 
+/* Which places have their pieces in files. A result that is wanted twice is in memory. */
+static void find_streams(pp_region_run *r)
+{
+    for (uint32_t i = 0; i < r->region->places.n; i++) {
+        const pp_place *place = &r->region->places.at[i];
+        if (place->kind == PP_AT_INPUT) {
+            const pp_array_file *file = r->inputs[place->number]->file;
+            r->at[i].streamed = file && file->in_place && place->cut && axis_of(r, i) == 0;
+        } else if (place->kind == PP_AT_OUTPUT) {
+            r->at[i].streamed = place->cut && r->p->sinks[place->number] && axis_of(r, i) == 0;
+            for (uint32_t k = 0; k < r->p->plan->flat.outputs.n; k++)
+                r->at[i].streamed &= k == place->number || r->p->plan->flat.outputs.at[k] !=
+                                                               r->p->plan->flat.outputs.at[place->number];
+        }
+    }
+}
+
 static ppto_status open_at(pp_region_run *r, const int64_t *names, uint64_t fixed, uint32_t seed,
                            uint32_t *culprit)
 {
@@ -303,8 +385,13 @@ static ppto_status open_at(pp_region_run *r, const int64_t *names, uint64_t fixe
     r->total = r->region->trace.rows;
     r->at = pp_calloc(r->region->places.n + 1, sizeof *r->at);
     r->pass_rows = pp_calloc(r->region->trace.depths, sizeof *r->pass_rows);
-    if (!r->at || !r->pass_rows) return PPTO_E_NOMEM;
+    size_t n = r->p->plan->flat.outputs.n;
+    r->sinks = pp_calloc(n + 1, sizeof *r->sinks);
+    r->sink_open = pp_calloc(n + 1, 1);
+    r->sink_at = pp_calloc(n + 1, sizeof *r->sink_at);
+    if (!r->at || !r->pass_rows || !r->sinks || !r->sink_open || !r->sink_at) return PPTO_E_NOMEM;
     memory_of_inputs(r);
+    find_streams(r);
     PP_TRY(pp_region_plan(r, fixed));
     return within_limit(r);
 }
@@ -367,6 +454,63 @@ uint64_t pp_region_predicted(const pp_region_run *r)
     return r->predicted;
 }
 
+/* ---- results that go to files -------------------------------------------------------------------------- */
+
+static ppto_status open_sink(pp_region_run *r, uint32_t number, const pp_place *place)
+{
+    char head[PP_NPY_HEADER];
+    size_t n, bytes;
+    pp_error why = {0};
+    ppto_status status =
+        pp_npy_make_header((ppto_dtype)place->dtype, place->rank, place->dim, head, &n, &bytes, &why);
+    if (status == PPTO_OK)
+        status = pp_sink_open(&r->sinks[number], r->p->sinks[number], (int64_t)(n + bytes), &why);
+    if (status == PPTO_OK) {
+        r->sink_open[number] = 1;
+        r->sink_at[number] = (int64_t)n;
+        status = pp_files_write(r->sinks[number].fd, head, n, &why);
+    }
+    if (status == PPTO_OK) return status;
+    return pp_fail(r->err, status, "%.500s: %.1500s", r->p->sinks[number],
+                   why.text[0] ? why.text : ppto_status_text(status));
+}
+
+static ppto_status open_sinks(pp_region_run *r)
+{
+    for (uint32_t i = 0; i < r->region->places.n; i++) {
+        const pp_place *place = &r->region->places.at[i];
+        if (place->kind == PP_AT_OUTPUT && r->at[i].streamed) PP_TRY(open_sink(r, place->number, place));
+    }
+    return PPTO_OK;
+}
+
+static ppto_status close_sinks(pp_region_run *r, ppto_status status)
+{
+    for (uint32_t i = 0; i < r->p->plan->flat.outputs.n; i++) {
+        pp_error why = {0};
+        if (!r->sink_open[i]) continue;
+        r->sink_open[i] = 0;
+        if (status != PPTO_OK) {
+            pp_sink_abandon(&r->sinks[i]);
+            continue;
+        }
+        status = pp_sink_finish(&r->sinks[i], false, &why);
+        if (status != PPTO_OK)
+            pp_fail(r->err, status, "%.500s: %.1500s", r->p->sinks[i],
+                    why.text[0] ? why.text : ppto_status_text(status));
+    }
+    return status;
+}
+
+bool pp_region_streams_output(const pp_region_run *r, size_t number)
+{
+    for (uint32_t i = 0; i < r->region->places.n; i++) {
+        const pp_place *place = &r->region->places.at[i];
+        if (place->kind == PP_AT_OUTPUT && place->number == number) return r->at[i].streamed;
+    }
+    return false;
+}
+
 ppto_status pp_region_execute(pp_region_run *r, ppto_array *const *results)
 {
     for (uint32_t i = 0; i < r->region->places.n; i++) {
@@ -374,7 +518,10 @@ ppto_status pp_region_execute(pp_region_run *r, ppto_array *const *results)
         if (place->kind == PP_AT_OUTPUT) r->at[i].array = ppto_array_retain(results[place->number]);
     }
     r->p->stats.launches = 0;
-    return run_passes(r);
+    ppto_status status = load_inputs(r);
+    if (status == PPTO_OK) status = open_sinks(r);
+    if (status == PPTO_OK) status = run_passes(r);
+    return close_sinks(r, status);
 }
 
 void pp_region_close(pp_region_run *r)

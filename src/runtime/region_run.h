@@ -3,13 +3,71 @@
 #ifndef PP_REGION_RUN_H
 #define PP_REGION_RUN_H
 
+#include "files/sink.h"
 #include "graph/region.h"
 #include "runtime/runtime.h"
+#include "scheduler/io.h"
+
+/* ---- region_io.c ----------------------------------------------------------------------------------------
+ */
+
+enum { PP_REGION_DEPTH = 3 }; /* windows of a file: one is computed, others are read or written */
+
+typedef struct pp_region_window {
+    struct pp_region_stream *stream;
+    pp_io_request request;
+    void *data;
+    bool used; /* a request was made and not yet waited for */
+    bool busy; /* under the lock: it is not done */
+} pp_region_window;
+
+/* A place whose pieces are in a file. The caller fills the first part. */
+typedef struct pp_region_stream {
+    uint32_t place;
+    bool write;
+    uint8_t dtype;
+    const char *path; /* for messages; borrow */
+    pp_io_file file;
+    int64_t data_at; /* offset of row 0 */
+    uint64_t row_bytes;
+
+    struct pp_region_io *io;
+    size_t bytes; /* of a window */
+    int64_t next; /* piece to read next */
+    pp_region_window window[PP_REGION_DEPTH];
+} pp_region_stream;
+
+typedef struct pp_region_io {
+    pp_io *engine;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool open;
+    int64_t total, rows, pieces;
+    pp_region_stream *streams;
+    size_t n_streams;
+    pp_error *err;
+} pp_region_io;
+
+/* Files of one pass of pieces; io stays in place until it is closed. */
+ppto_status pp_region_io_open(pp_region_io *io, pp_io *engine, int64_t total, int64_t rows,
+                              size_t most_streams, pp_error *err);
+ppto_status pp_region_io_add(pp_region_io *io, pp_pool *pool, const pp_region_stream *stream);
+/* Waits until the piece may be computed: what it reads is there, what it writes may be overwritten. */
+ppto_status pp_region_io_before(pp_region_io *io, int64_t piece);
+void pp_region_io_after(pp_region_io *io, int64_t piece);                       /* it is computed */
+void *pp_region_io_data(const pp_region_io *io, uint32_t place, int64_t piece); /* NULL: in no file */
+/* Waits for all that is under way (cancels it after a failure) and gives the windows back; status, or the
+ * first failure. Nothing when it is not open. */
+ppto_status pp_region_io_close(pp_region_io *io, pp_pool *pool, ppto_status status);
+
+/* ---- region_run.c ---------------------------------------------------------------------------------------
+ */
 
 typedef struct pp_place_memory {
     ppto_array *array, *next; /* next: where a carry is written while the old one is read */
     int64_t units;            /* STATES: written so far */
     bool planned;             /* CARRY: its memory is counted */
+    bool streamed;            /* its pieces lie in a file, and never all of it in memory */
 } pp_place_memory;
 
 /* A part of the region, ready to run: port k of the program is a window of place reads[k] or writes[k]. */
@@ -26,6 +84,10 @@ struct pp_region_run {
     pp_place_memory *at; /* per place */
     int64_t total, rows; /* of the cut axis; of a piece */
     int64_t start;       /* first row of the piece */
+    pp_region_io io;     /* of the pass that runs */
+    pp_sink *sinks;      /* per output; of those that are streamed */
+    uint8_t *sink_open;  /* per output */
+    int64_t *sink_at;    /* per output: where its data begin */
     int64_t *pass_rows;  /* rows of a piece of every pass */
     uint64_t predicted, peak;
     pp_error *err;
@@ -36,6 +98,8 @@ struct pp_region_run {
 
 ppto_status pp_region_part_open(pp_region_run *run, pp_part *take_part, pp_region_part *out);
 void pp_region_part_close(pp_region_part *part);
+uint64_t
+pp_region_row_bytes(const pp_place *place); /* STATES: of one unit; else of one row, when it is cut */
 /* ---- region_plan.c --------------------------------------------------------------------------------------
  */
 

@@ -33,6 +33,7 @@ static ppto_status pack_inputs(run *r)
         ppto_array *bound = r->p->inputs[i];
         if (!bound) return pp_fail(r->err, PPTO_E_NAME, "input %s is not bound", r->plan->inputs.at[i].name);
         r->inputs[i] = bound;
+        if (bound->file) continue; /* rows, as they will be read */
         if (!r->plan->contiguous[i] || pp_array_contiguous(bound)) continue;
         r->inputs[i] = NULL;
         PP_TRY(pp_array_new(r->p->ctx, bound->dtype, bound->rank, bound->shape, &r->inputs[i], r->err));
@@ -219,7 +220,8 @@ static ppto_status dispatch(run *r)
     ppto_program *p = r->p;
     uint32_t failed = UINT32_MAX;
     pp_error inner = {0};
-    pp_run_options options = {.log = p->log_on ? p->log.at : NULL, .log_cap = p->log.cap, .log_n = &p->log_n};
+    pp_run_options options = {
+        .log = p->log_on ? p->log.at : NULL, .log_cap = p->log.cap, .log_n = &p->log_n, .cancel = p->stop};
     p->log_n = 0;
     ppto_status status = pp_dispatch_run(r->in->dispatch, &options, &failed, &inner);
     if (status == PPTO_OK) return PPTO_OK;
@@ -256,8 +258,9 @@ static void hand_over(run *r, ppto_array **outputs)
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
         ppto_array *given = r->p->outputs[i], *written = r->results[first_of(r, i)];
         ppto_array *own = given ? given : r->results[i] ? r->results[i] : written;
+        if (!own) continue; /* it went to a file by pieces */
         if (own != written) memcpy(own->data, written->data, (size_t)r->in->output_bytes[i]);
-        if (outputs) outputs[i] = ppto_array_retain(own);
+        if (outputs && !r->p->sinks[i]) outputs[i] = ppto_array_retain(own);
     }
 }
 
@@ -267,9 +270,40 @@ static bool over_limit(const run *r)
     return limit != 0 && r->p->stats.predicted_peak_bytes > limit;
 }
 
+enum { SMALL_FILES = 4 << 20 }; /* so little is read at once */
+
+static uint64_t file_bytes(const run *r)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < r->plan->inputs.n; i++)
+        if (r->inputs[i]->file) n += r->inputs[i]->file->info.bytes;
+    return n;
+}
+
 static bool by_pieces(const run *r)
 {
-    return !r->p->whole && (r->p->ctx->settings.o.chunk != 0 || over_limit(r));
+    if (r->p->whole) return false;
+    return r->p->ctx->settings.o.chunk != 0 || over_limit(r) || file_bytes(r) > SMALL_FILES;
+}
+
+/* What stays in files, into memory: for a run in one piece. */
+static ppto_status load_files(run *r)
+{
+    for (size_t i = 0; i < r->plan->inputs.n; i++)
+        if (r->inputs[i]->file) PP_TRY(pp_array_in_memory(r->inputs[i], &r->inputs[i], r->err));
+    return PPTO_OK;
+}
+
+static ppto_status save_sinks(run *r)
+{
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
+        ppto_array *a = r->results[first_of(r, i)];
+        if (!r->p->sinks[i] || !a) continue;
+        if (ppto_array_save(a, r->p->sinks[i]) != PPTO_OK)
+            return pp_fail(r->err, ppto_error_status(NULL), "%.500s: %.1500s", r->p->sinks[i],
+                           ppto_error_text(NULL));
+    }
+    return PPTO_OK;
 }
 
 /* A later pass may read what an earlier one wrote over: nothing is adopted. */
@@ -292,8 +326,10 @@ static ppto_status run_region(run *r, pp_region_run *region, ppto_array **output
     pp_pool_count(r->p->ctx->pool, &before);
     uint64_t held =
         owned_bytes(r->inputs, r->plan->inputs.n) + owned_bytes(r->p->outputs, r->plan->flat.outputs.n);
-    for (size_t i = 0; i < r->plan->flat.outputs.n; i++) PP_TRY(find_result(r, i));
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++)
+        if (!pp_region_streams_output(region, i)) PP_TRY(find_result(r, i));
     PP_TRY(pp_region_execute(region, r->results));
+    PP_TRY(save_sinks(r));
     s->measured_peak_bytes = pp_region_measured(region) - before.current_bytes + held;
     s->copied_bytes = r->copied;
     hand_over(r, outputs);
@@ -329,6 +365,8 @@ static ppto_status try_pieces(run *r, ppto_array **outputs, bool *done)
     uint32_t culprit;
     give_back(r);
     uint64_t fixed = r->p->stats.predicted_peak_bytes - r->in->layout.bytes - r->in->scratch_bytes;
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++) /* the region knows which of these are ever whole */
+        if (r->p->sinks[i] && !is_repeated(r, i)) fixed -= r->in->output_bytes[i];
     bool over = over_limit(r);
     if (over) { /* the whole run is out of the question: its workers' scratch is of more use to the pieces */
         pp_dispatch_destroy(r->in->dispatch);
@@ -372,6 +410,8 @@ static ppto_status run_all(run *r, ppto_array **outputs)
         ppto_status status = try_pieces(r, outputs, &done);
         if (done || status != PPTO_OK) return status;
     }
+    PP_TRY(load_files(r));
+    predict(r);
     PP_TRY(check_limit(r));
     PP_TRY(pp_numbers_eval(r->plan, r->in->names, r->inputs, r->p->literals, r->in->value, r->err));
     pp_pool_count(pool, &before);
@@ -384,6 +424,7 @@ static ppto_status run_all(run *r, ppto_array **outputs)
     ppto_status status = dispatch(r);
     let_go(r);
     PP_TRY(status);
+    PP_TRY(save_sinks(r));
     pp_pool_count(pool, &after);
     r->p->stats.measured_peak_bytes = after.peak_bytes - before.current_bytes + held;
     r->p->stats.copied_bytes = r->copied;
@@ -398,9 +439,10 @@ ppto_status pp_run_program(ppto_program *p, ppto_array **outputs, pp_error *err)
     ppto_array *small[2 * SMALL] = {NULL}, **room = small;
     size_t n_in = p->plan->inputs.n, n_out = p->plan->flat.outputs.n;
     int64_t start = pp_clock_ns();
+    __atomic_store_n(&p->cancel, 0, __ATOMIC_RELAXED);
     for (size_t i = 0; outputs && i < n_out; i++) outputs[i] = NULL;
     for (size_t i = 0; !outputs && i < n_out; i++)
-        if (!p->outputs[i])
+        if (!p->outputs[i] && !p->sinks[i])
             return pp_fail(err, PPTO_E_VALUE, "run: output %zu is not bound and nobody takes it", i);
     if (n_in + n_out > 2 * SMALL && !(room = pp_calloc(n_in + n_out, sizeof *room))) return PPTO_E_NOMEM;
     run r = {.p = p, .plan = p->plan, .inputs = room, .results = room + n_in, .err = err};

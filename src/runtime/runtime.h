@@ -13,6 +13,8 @@
 #include <stdio.h>
 
 #include "devices/device.h"
+#include "files/npy.h"
+#include "files/source.h"
 #include "graph/graph.h"
 #include "graph/lower.h"
 #include "graph/region.h"
@@ -51,6 +53,7 @@ struct ppto_context {
     const pp_device_class *device_class;
     pp_device *device;
     pp_executor *executor;
+    struct pp_io *io; /* made at the first file that is read or written by pieces: pp_context_io */
     pp_log log;
     pthread_mutex_t lock; /* library, device, executor creation and both caches; never held while running */
     PP_VEC(pp_kernel_entry *) kernels;
@@ -63,6 +66,7 @@ struct ppto_context {
 };
 ppto_status pp_context_library(ppto_context *ctx, pp_library **out, pp_error *err);
 ppto_status pp_context_device(ppto_context *ctx, pp_error *err); /* opens device and executor */
+ppto_status pp_context_io(ppto_context *ctx, struct pp_io **out, pp_error *err); /* starts the I/O engine */
 ppto_status pp_context_check(const ppto_context *ctx,
                              pp_error *err); /* E_FORKED in a child; E_VALUE for NULL */
 /* The cached kernel of an equal program, or compiles this one. Takes the program. */
@@ -77,9 +81,19 @@ ppto_status pp_report_new(ppto_status code, const char *format, ...) PP_PRINTF(2
 /* ---- array.c
  * ------------------------------------------------------------------------------------------------------- */
 
+/* An array that stays in its file: data is NULL until a run reads it, whole or by pieces. */
+typedef struct pp_array_file {
+    char *path;
+    pp_source source;
+    pp_npy_info info;
+    int64_t data_at; /* offset of the first element */
+    bool in_place;   /* row-major, in this machine's byte order */
+} pp_array_file;
+
 struct ppto_array {
     ppto_context *ctx;
-    void *data;
+    void *data; /* NULL with file */
+    pp_array_file *file;
     int64_t shape[PPTO_MAX_RANK], stride[PPTO_MAX_RANK];
     size_t bytes; /* asked from the pool, when owned */
     bool owned;
@@ -93,6 +107,9 @@ struct ppto_array {
 };
 ppto_status pp_array_new(ppto_context *ctx, ppto_dtype dtype, int rank, const int64_t *shape,
                          ppto_array **out, pp_error *err);
+/* A copy of a file array in memory. Errors name the file. */
+ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, pp_error *err);
+void pp_array_file_close(pp_array_file *file); /* NULL is fine */
 bool pp_array_contiguous(const ppto_array *array);
 /* Lowest and highest byte touched, end exclusive; both NULL when empty. */
 void pp_array_extent(const ppto_array *array, const char **lo, const char **hi);
@@ -252,8 +269,11 @@ struct ppto_program {
     uint64_t *literals;
     size_t n_literals;
     ppto_array **inputs, **outputs;
+    char **sinks; /* per output: the file it goes to, NULL: an array */
     bool *donated;
-    bool whole; /* never piece by piece: a part of a region */
+    volatile int cancel;      /* set by ppto_program_cancel while it runs */
+    const volatile int *stop; /* its own cancel, or that of the program it is a part of */
+    bool whole;               /* never piece by piece: a part of a region */
     pp_instance *instance;
     ppto_stats stats;
     PP_VEC(pp_task_record) log;
@@ -276,8 +296,9 @@ ppto_status pp_program_of_plan(pp_plan *take_plan, ppto_program **out);
 typedef struct pp_region_run pp_region_run;
 ppto_status pp_region_open(ppto_program *program, ppto_array *const *inputs, const int64_t *names,
                            uint64_t fixed, pp_region_run **out, uint32_t *culprit, pp_error *err);
-uint64_t pp_region_predicted(const pp_region_run *run); /* peak bytes */
-uint64_t pp_region_measured(const pp_region_run *run);  /* most bytes of the pool, when it has run */
+bool pp_region_streams_output(const pp_region_run *run, size_t number); /* it is never whole in memory */
+uint64_t pp_region_predicted(const pp_region_run *run);                 /* peak bytes */
+uint64_t pp_region_measured(const pp_region_run *run); /* most bytes of the pool, when it has run */
 ppto_status pp_region_execute(pp_region_run *run, ppto_array *const *results);
 void pp_region_close(pp_region_run *run); /* NULL is fine */
 

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Pieces of files: inputs that stay in their file are read, outputs that go to a file are written, while
+ * other pieces are computed. Every such place has DEPTH windows in a ring: piece i lies in window i mod
+ * DEPTH. Reads run ahead as far as windows are free; a window is written out behind the piece and taken again
+ * when that is done. The thread that runs the pieces is the only one that waits.
+ *
+ * A failure of a read or write counts for the piece it belongs to, in order; the first one ends the run. */
+#include <string.h>
+
+#include "runtime/region_run.h"
+
+static void done(pp_io_request *request)
+{
+    pp_region_window *w = request->owner;
+    pthread_mutex_lock(&w->stream->io->lock);
+    w->busy = false;
+    pthread_cond_signal(&w->stream->io->changed);
+    pthread_mutex_unlock(&w->stream->io->lock);
+}
+
+static void submit(pp_region_stream *s, int64_t piece, pp_io_op op)
+{
+    pp_region_io *io = s->io;
+    pp_region_window *w = &s->window[piece % PP_REGION_DEPTH];
+    int64_t first = piece * io->rows, rows = io->total - first < io->rows ? io->total - first : io->rows;
+    w->request = (pp_io_request){.op = op,
+                                 .file = &s->file,
+                                 .offset = s->data_at + first * (int64_t)s->row_bytes,
+                                 .data = w->data,
+                                 .bytes = (size_t)rows * s->row_bytes,
+                                 .done = done,
+                                 .owner = w};
+    w->busy = true;
+    w->used = true;
+    pp_io_submit(io->engine, &w->request);
+}
+
+static ppto_status wait(pp_region_stream *s, pp_region_window *w)
+{
+    pp_error why = {0};
+    if (!w->used) return PPTO_OK;
+    pthread_mutex_lock(&s->io->lock);
+    while (w->busy) pthread_cond_wait(&s->io->changed, &s->io->lock);
+    pthread_mutex_unlock(&s->io->lock);
+    w->used = false;
+    ppto_status status = pp_io_result(&w->request, &why);
+    if (status == PPTO_OK) return status;
+    return pp_fail(s->io->err, status, "%.500s: %.1500s", s->path,
+                   why.text[0] ? why.text : ppto_status_text(status));
+}
+
+/* Bools of a file may be any byte. */
+static void make_bools(unsigned char *at, size_t n)
+{
+    for (size_t i = 0; i < n; i++) at[i] = at[i] != 0;
+}
+
+ppto_status pp_region_io_before(pp_region_io *io, int64_t piece)
+{
+    for (size_t k = 0; k < io->n_streams; k++) {
+        pp_region_stream *s = &io->streams[k];
+        pp_region_window *w = &s->window[piece % PP_REGION_DEPTH];
+        if (s->write) {
+            PP_TRY(wait(s, w));
+            continue;
+        }
+        for (; s->next < io->pieces && s->next < piece + PP_REGION_DEPTH; s->next++)
+            submit(s, s->next, PP_IO_READ);
+        PP_TRY(wait(s, w));
+        if (s->dtype == PPTO_BOOL) make_bools(w->data, w->request.bytes);
+    }
+    return PPTO_OK;
+}
+
+void pp_region_io_after(pp_region_io *io, int64_t piece)
+{
+    for (size_t k = 0; k < io->n_streams; k++) {
+        pp_region_stream *s = &io->streams[k];
+        if (s->write) {
+            submit(s, piece, PP_IO_WRITE);
+        } else if (s->next < io->pieces) { /* the window of this piece is free again */
+            submit(s, s->next++, PP_IO_READ);
+        }
+    }
+}
+
+void *pp_region_io_data(const pp_region_io *io, uint32_t place, int64_t piece)
+{
+    for (size_t k = 0; k < io->n_streams; k++)
+        if (io->streams[k].place == place) return io->streams[k].window[piece % PP_REGION_DEPTH].data;
+    return NULL;
+}
+
+/* ---- opening and closing ------------------------------------------------------------------------------- */
+
+ppto_status pp_region_io_open(pp_region_io *io, pp_io *engine, int64_t total, int64_t rows,
+                              size_t most_streams, pp_error *err)
+{
+    *io = (pp_region_io){.engine = engine, .total = total, .rows = rows, .err = err};
+    io->pieces = (total + rows - 1) / rows;
+    io->streams = pp_calloc(most_streams + 1, sizeof *io->streams);
+    if (!io->streams) return PPTO_E_NOMEM;
+    if (pthread_mutex_init(&io->lock, NULL) == 0) {
+        if (pthread_cond_init(&io->changed, NULL) == 0) {
+            io->open = true;
+            return PPTO_OK;
+        }
+        pthread_mutex_destroy(&io->lock);
+    }
+    pp_free(io->streams);
+    return pp_fail(err, PPTO_E_LIMIT, "no lock can be had");
+}
+
+ppto_status pp_region_io_add(pp_region_io *io, pp_pool *pool, const pp_region_stream *stream)
+{
+    pp_region_stream *s = &io->streams[io->n_streams++];
+    *s = *stream;
+    s->io = io;
+    s->bytes = (size_t)(io->rows < io->total ? io->rows : io->total) * s->row_bytes;
+    for (int i = 0; i < PP_REGION_DEPTH; i++) {
+        s->window[i].stream = s;
+        ppto_status status = pp_pool_take(pool, s->bytes, &s->window[i].data, io->err);
+        if (status != PPTO_OK)
+            return pp_fail(io->err, status, "no memory for a window of %zu bytes", s->bytes);
+    }
+    return PPTO_OK;
+}
+
+ppto_status pp_region_io_close(pp_region_io *io, pp_pool *pool, ppto_status status)
+{
+    if (!io->open) return status;
+    for (size_t k = 0; k < io->n_streams; k++) {
+        pp_region_stream *s = &io->streams[k];
+        for (int i = 0; i < PP_REGION_DEPTH; i++) {
+            pp_region_window *w = &s->window[i];
+            if (w->used && status != PPTO_OK) pp_io_cancel(io->engine, &w->request);
+            ppto_status ended = wait(s, w);
+            if (status == PPTO_OK) status = ended;
+            if (w->data) pp_pool_give(pool, w->data, s->bytes);
+        }
+    }
+    pp_free(io->streams);
+    pthread_cond_destroy(&io->changed);
+    pthread_mutex_destroy(&io->lock);
+    io->open = false;
+    return status;
+}
