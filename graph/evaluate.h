@@ -91,6 +91,8 @@ ppto_status pp_eval_int(pp_eval *ev, const pp_value *value, const char *what,
 ppto_status pp_eval_size(pp_eval *ev, const pp_value *value, const char *what, pp_size *out);
 /* A size from an i64. */
 pp_value pp_eval_number(pp_eval *ev, int64_t value);
+/* The status of the table of sizes, with a message. */
+ppto_status pp_eval_sizes(pp_eval *ev);
 
 /* ---- evaluate_number.c ------------------------------------------------------------------------------- */
 

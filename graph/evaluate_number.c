@@ -105,7 +105,8 @@ static ppto_status symbolic_ints(pp_eval *ev, pp_infix op, pp_size a, pp_size b,
     }
     *out = pp_value_int(r);
     const pp_value x = pp_value_int(a), y = pp_value_int(b);
-    return pp_sizes_status(ev->sizes) == PPTO_OK ? PPTO_OK : overflow(ev, op, &x, &y);
+    ppto_status status = pp_sizes_status(ev->sizes);
+    return status == PPTO_OK ? PPTO_OK : status == PPTO_E_SIZE ? overflow(ev, op, &x, &y) : pp_eval_sizes(ev);
 }
 
 static double float_mod(double a, double b)

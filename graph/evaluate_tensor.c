@@ -369,9 +369,7 @@ ppto_status pp_eval_primitive(pp_eval *ev, const char *name, const pp_given *giv
                                 primitives[i].most, n);
         PP_TRY(primitives[i].fn(ev, given, n, &id));
         *out = pp_value_tensor(id);
-        return pp_sizes_status(ev->sizes) == PPTO_OK
-                   ? PPTO_OK
-                   : pp_eval_fail(ev, PPTO_E_SIZE, "the sizes of the result overflow 64 bits");
+        return pp_eval_sizes(ev);
     }
     return pp_eval_fail(ev, PPTO_E_NAME, "no primitive tensor.%.40s", name);
 }

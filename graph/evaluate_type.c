@@ -36,6 +36,17 @@ pp_value pp_eval_number(pp_eval *ev, int64_t value)
     return pp_value_int(pp_size_const(ev->sizes, value));
 }
 
+ppto_status pp_eval_sizes(pp_eval *ev)
+{
+    ppto_status status = pp_sizes_status(ev->sizes);
+    if (status == PPTO_OK) return status;
+    return pp_eval_fail(ev, status, "%s",
+                        status == PPTO_E_LIMIT
+                            ? "the sizes of the result are too long a formula of the named sizes"
+                        : status == PPTO_E_SIZE ? "the sizes of the result overflow 64 bits"
+                                                : "out of memory");
+}
+
 /* ---- messages -------------------------------------------------------------------------------------- */
 
 void pp_eval_print(const pp_eval *ev, const pp_value *value, pp_text *out)

@@ -109,6 +109,8 @@ ppto_status pp_flat_slice(pp_flat *flat, uint32_t x, uint32_t axis, pp_size star
     pp_size dims[PPTO_MAX_RANK];
     *id = x;
     if (axis >= type->rank) return PPTO_E_INTERNAL;
+    if (step != 1 && pp_size_is_le(pp_types_sizes(flat->types), length, PP_SIZE_1) == 1)
+        step = 1; /* at most one element: steps of slices of slices multiply, this one need not */
     if (start == PP_SIZE_0 && length == type->dim[axis] && step == 1) return PPTO_OK;
     memcpy(dims, type->dim, sizeof dims);
     dims[axis] = length;

@@ -496,12 +496,13 @@ static pp_reason why_not_inline(fuser *f, uint32_t id, demand *list)
 {
     const pp_prim *p = pp_flat_prim(f->flat, id);
     uint32_t group = list->group, maps = 0;
-    bool several = false, first;
+    bool several = false, first, guards = p->kind == PP_P_PAD || p->kind == PP_P_CONCAT;
     if (!f->optimise) return PP_R_OFF;
     f->kinds_epoch++;
     for (demand *d = list; d; d = d->next) {
         if (!d->map) return (pp_reason)d->why;
         if (!has_room(&f->out->groups.at[d->group])) return PP_R_TOO_LARGE;
+        if (guards && d->map->n_guards >= PP_MOST_GUARDS) return PP_R_TOO_LARGE;
         several |= d->group != group;
         maps += first_of_kind(f, d, &first);
         if (maps > 64) return PP_R_RECOMPUTE;

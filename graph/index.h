@@ -12,6 +12,7 @@
 #include "graph/flat.h"
 
 #define PP_FRAME_MAX_AXES 32u
+#define PP_MOST_GUARDS 64u /* of one access */
 
 typedef struct pp_axes {
     uint32_t n;

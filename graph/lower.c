@@ -94,8 +94,8 @@ static ppto_status affine_of(lowerer *l, const pp_iexpr *e, uint32_t value, uint
 
 static ppto_status guards_of(lowerer *l, const pp_imap *map, uint32_t from, uint32_t *first)
 {
-    uint32_t affine[64];
-    if (map->n_guards - from > 64)
+    uint32_t affine[PP_MOST_GUARDS];
+    if (map->n_guards - from > PP_MOST_GUARDS)
         return pp_fail(l->err, PPTO_E_LIMIT, "more than 64 nested pads and concatenations");
     for (uint32_t i = from; i < map->n_guards; i++)
         PP_TRY(affine_of(l, &map->guard[i].e, PP_NONE, &affine[i - from]));

@@ -276,9 +276,7 @@ static ppto_status evaluate(expander *x)
     PP_TRY(formals(x, own));
     PP_TRY(pp_eval_apply(&x->ev, x->c->definition, own, x->c->scan, &result));
     PP_TRY(take_results(x, &result));
-    if (pp_sizes_status(x->ev.sizes) != PPTO_OK)
-        return pp_eval_fail(&x->ev, pp_sizes_status(x->ev.sizes), "the sizes of the result overflow 64 bits");
-    return PPTO_OK;
+    return pp_eval_sizes(&x->ev);
 }
 
 static ppto_status expand_call(call *c, pp_expansion **out)

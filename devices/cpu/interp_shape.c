@@ -35,11 +35,14 @@ static void add_affine(shaper *s, pp_lin *lin, uint32_t affine, int64_t factor)
     const pp_affine *a = &s->program->affines[affine];
     const int64_t *slots = s->launch->slots;
     int64_t product;
+    for (uint32_t i = 0; i < a->n_terms; i++)
+        if (s->size[s->program->terms[a->first_term + i].axis] == 0) return; /* never read: it need not fit */
     if (!pp_mul_i64(slots[a->base], factor, &product) || !pp_add_i64(lin->base, product, &lin->base))
         s->overflow = true;
     for (uint32_t i = 0; i < a->n_terms; i++) {
         const pp_term *term = &s->program->terms[a->first_term + i];
         int64_t *coef = &lin->coef[term->axis];
+        if (s->size[term->axis] <= 1) continue; /* never stepped along */
         if (!pp_mul_i64(slots[term->coef], factor, &product) || !pp_add_i64(*coef, product, coef))
             s->overflow = true;
     }

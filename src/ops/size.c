@@ -15,6 +15,13 @@ pp_size pp_sizes_fail(pp_sizes *t, ppto_status status)
     return PP_SIZE_0;
 }
 
+bool pp_sizes_forgive(pp_sizes *t)
+{
+    bool had = t->status == PPTO_E_SIZE || t->status == PPTO_E_LIMIT;
+    if (had) t->status = PPTO_OK;
+    return had;
+}
+
 ppto_status pp_sizes_status(const pp_sizes *table)
 {
     return table->status;
@@ -44,7 +51,7 @@ static bool intern_mono(pp_sizes *t, const pp_factor *factors, size_t n, uint32_
     if (pp_map_find(&t->mono_map, hash, same_mono, &key, out)) return true;
     pp_mono m = {.first = (uint32_t)t->factors.n, .n = (uint32_t)n};
     for (size_t i = 0; i < n; i++) m.degree += factors[i].power;
-    if (m.degree > PP_SIZE_MAX_DEGREE) return pp_sizes_fail(t, PPTO_E_SIZE), false;
+    if (m.degree > PP_SIZE_MAX_DEGREE) return pp_sizes_fail(t, PPTO_E_LIMIT), false;
     bool ok = true;
     for (size_t i = 0; i < n && ok; i++) ok = pp_vec_push(&t->factors, factors[i]) == PPTO_OK;
     ok = ok && pp_vec_push(&t->monos, m) == PPTO_OK;
@@ -197,7 +204,7 @@ pp_size pp_poly_intern(pp_sizes *t, const pp_poly *poly)
     }
     poly_key key = {t, poly};
     if (pp_map_find(&t->poly_map, hash, same_poly, &key, &found)) return (pp_size)found;
-    if (poly->n > PP_SIZE_MAX_TERMS || t->polys.n >= INT32_MAX) return pp_sizes_fail(t, PPTO_E_SIZE);
+    if (poly->n > PP_SIZE_MAX_TERMS || t->polys.n >= INT32_MAX) return pp_sizes_fail(t, PPTO_E_LIMIT);
     pp_poly_row row = {.first = (uint32_t)t->terms.n, .n = (uint32_t)poly->n};
     bool ok = true;
     for (size_t i = 0; i < poly->n && ok; i++) {
@@ -257,7 +264,7 @@ pp_size pp_atom_intern(pp_sizes *t, pp_atom_kind kind, pp_size a, pp_size b)
     if (!pp_map_find(&t->atom_map, hash, same_atom, &key, &atom)) {
         uint8_t depth =
             t->polys.at[a].depth > t->polys.at[b].depth ? t->polys.at[a].depth : t->polys.at[b].depth;
-        if (depth >= PP_SIZE_MAX_DEPTH) return pp_sizes_fail(t, PPTO_E_SIZE);
+        if (depth >= PP_SIZE_MAX_DEPTH) return pp_sizes_fail(t, PPTO_E_LIMIT);
         key.atom.depth = (uint8_t)(depth + 1);
         key.atom.range = pp_atom_range(t, kind, a, b);
         if (!add_atom(t, &key.atom, hash, &atom)) return PP_SIZE_0;
@@ -342,7 +349,7 @@ pp_size pp_size_mul(pp_sizes *table, pp_size a, pp_size b)
     bool ok = pp_poly_load(table, a, &x) && pp_poly_load(table, b, &y);
     for (size_t i = 0; i < x.n && ok; i++) {
         ok = pp_poly_sum(table, &sum, &y, x.at[i].coef, x.at[i].mono, &next);
-        if (next.n > PP_SIZE_MAX_TERMS) ok = (pp_sizes_fail(table, PPTO_E_SIZE), false);
+        if (next.n > PP_SIZE_MAX_TERMS) ok = (pp_sizes_fail(table, PPTO_E_LIMIT), false);
         pp_poly swap = sum;
         sum = next;
         next = swap;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Sizes: known integers or expressions over named sizes, kept in normal form and interned, so that two sizes
  * are known to be equal exactly when their ids are equal. Normal form: a polynomial with integer coefficients
- * over atoms; an atom is a name, max(p, q), min(p, q) or floor(p / q) of polynomials. Names are non-negative
- * integers. A failed allocation or an overflow makes the table `failed` and yields size 0: check once at the
+ * over atoms; an atom is a name, max(p, 0) or floor(p / q) of polynomials (max(p, q) is q + max(p - q, 0),
+ * min(p, q) is p - max(p - q, 0)). Names are non-negative integers. A failed allocation, an overflow or an
+ * expression beyond the limits of size_impl.h makes the table `failed` and yields size 0: check once at the
  * end. */
 #ifndef PP_SIZE_H
 #define PP_SIZE_H
@@ -16,7 +17,7 @@ enum { PP_SIZE_0 = 0, PP_SIZE_1 = 1 };
 
 ppto_status pp_sizes_create(pp_sizes **out);
 void pp_sizes_destroy(pp_sizes *table);
-ppto_status pp_sizes_status(const pp_sizes *table); /* OK, NOMEM or E_SIZE (sticky) */
+ppto_status pp_sizes_status(const pp_sizes *table); /* OK, NOMEM, E_SIZE or E_LIMIT (sticky) */
 
 pp_size pp_size_const(pp_sizes *table, int64_t value);
 pp_size pp_size_name(pp_sizes *table, const char *name, size_t n); /* the same id for the same name */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inside of the table of sizes, shared by size.c (table, polynomials), size_rules.c (division, order, max,
- * min) and size_value.c (evaluation, text). Everything is interned in growing arrays and named by index, so
- * that no pointer into them outlives an insertion: a polynomial that is worked on is copied into a pp_poly
- * first. */
+ * Inside of the table of sizes, shared by size.c (table, polynomials), size_rules.c (division, order),
+ * size_extremum.c (max, min) and size_value.c (evaluation, text). Everything is interned in growing arrays
+ * and named by index, so that no pointer into them outlives an insertion: a polynomial that is worked on is
+ * copied into a pp_poly first. */
 #ifndef PP_SIZE_IMPL_H
 #define PP_SIZE_IMPL_H
 
@@ -19,7 +19,7 @@ typedef struct pp_size_range {
     int64_t lo, hi;
 } pp_size_range;
 
-typedef enum pp_atom_kind { PP_ATOM_NAME, PP_ATOM_MAX, PP_ATOM_MIN, PP_ATOM_FLOOR } pp_atom_kind;
+typedef enum pp_atom_kind { PP_ATOM_NAME, PP_ATOM_MAX, PP_ATOM_FLOOR } pp_atom_kind;
 
 typedef struct pp_atom {
     uint8_t kind, depth; /* depth: 0 for a name, else 1 + the deepest atom of a and b */
@@ -64,6 +64,8 @@ enum { PP_MONO_1 = 0 };
 
 /* Makes the table failed (the first status stays). Returns PP_SIZE_0. */
 pp_size pp_sizes_fail(pp_sizes *t, ppto_status status);
+/* After a mere try: a table that failed by an overflow or a limit is as before. True when it had. */
+bool pp_sizes_forgive(pp_sizes *t);
 
 /* ---- size.c ---------------------------------------------------------------------------------- */
 
@@ -87,7 +89,7 @@ const pp_atom *pp_mono_atom(const pp_sizes *t, uint32_t mono);
 /* ---- size_rules.c ---------------------------------------------------------------------------- */
 
 pp_size_range pp_size_range_of(const pp_sizes *t, pp_size a);
-pp_size_range pp_atom_range(const pp_sizes *t, pp_atom_kind kind, pp_size a, pp_size b);
+pp_size_range pp_atom_range(pp_sizes *t, pp_atom_kind kind, pp_size a, pp_size b);
 
 /* Quotient toward minus infinity; b is not 0 and not -1. */
 static inline int64_t pp_floor_i64(int64_t a, int64_t b)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Division, order, maximum and minimum of sizes.
+ * Division and order of sizes (maximum and minimum: size_extremum.c).
  * floor(a / c) for a constant c > 0: every coefficient of a gives its multiple of c to the quotient, the rest
  * keeps 0 <= coefficient < c; common divisors go; a floor of a floor is one floor. So equal divisions written
  * differently mostly meet in one form. By a polynomial: exact long division, else common factors are
@@ -88,11 +88,35 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-pp_size_range pp_atom_range(const pp_sizes *t, pp_atom_kind kind, pp_size a, pp_size b)
+/* With the range of the polynomial when one of its maxima is either of its operands: k * max(p, q) + rest is
+ * the larger (k < 0: the smaller) of k * p + rest and k * q + rest. Only a try, one maximum deep. */
+static pp_size_range narrow_range(pp_sizes *t, pp_size a)
 {
-    pp_size_range x = pp_size_range_of(t, a), y = pp_size_range_of(t, b);
+    pp_size_range range = pp_size_range_of(t, a);
+    for (uint32_t i = 0; i < t->polys.at[a].n; i++) {
+        pp_term term = t->terms.at[t->polys.at[a].first + i];
+        const pp_atom *found = pp_mono_atom(t, term.mono);
+        if (found == NULL || found->kind != PP_ATOM_MAX) continue;
+        pp_atom atom = *found; /* the array may move */
+        pp_size k = pp_size_const(t, term.coef), whole = pp_atom_intern(t, PP_ATOM_MAX, atom.a, atom.b);
+        pp_size rest = pp_size_sub(t, a, pp_size_mul(t, k, whole));
+        pp_size_range x = pp_size_range_of(t, pp_size_add(t, rest, pp_size_mul(t, k, atom.a)));
+        pp_size_range y = pp_size_range_of(t, pp_size_add(t, rest, pp_size_mul(t, k, atom.b)));
+        if (t->status != PPTO_OK) break;
+        bool larger = term.coef > 0;
+        int64_t lo = larger ? most(x.lo, y.lo) : least(x.lo, y.lo);
+        int64_t hi = larger ? most(x.hi, y.hi) : least(x.hi, y.hi);
+        range.lo = most(range.lo, lo);
+        range.hi = least(range.hi, hi);
+    }
+    pp_sizes_forgive(t);
+    return range;
+}
+
+pp_size_range pp_atom_range(pp_sizes *t, pp_atom_kind kind, pp_size a, pp_size b)
+{
+    pp_size_range x = narrow_range(t, a), y = narrow_range(t, b);
     if (kind == PP_ATOM_MAX) return (pp_size_range){most(x.lo, y.lo), most(x.hi, y.hi)};
-    if (kind == PP_ATOM_MIN) return (pp_size_range){least(x.lo, y.lo), least(x.hi, y.hi)};
     return floor_range(x, y);
 }
 
@@ -149,40 +173,12 @@ int pp_size_is_le(pp_sizes *table, pp_size a, pp_size b)
         pp_size excess = pp_size_sub(table, pp_size_sub(table, a, b), PP_SIZE_1);
         if (is_natural(table, excess, &no)) answer = 0;
     }
-    if (table->status == PPTO_E_SIZE) { /* an overflow on the way decides nothing and fails nobody */
-        table->status = PPTO_OK;
-        answer = -1;
-    }
-    return answer;
-}
-
-/* ---- maximum, minimum ------------------------------------------------------------------------ */
-
-static pp_size extremum(pp_sizes *t, pp_atom_kind kind, pp_size a, pp_size b)
-{
-    bool max = kind == PP_ATOM_MAX;
-    if (t->status != PPTO_OK) return PP_SIZE_0;
-    if (pp_size_is_le(t, a, b) == 1) return max ? b : a;
-    if (pp_size_is_le(t, b, a) == 1) return max ? a : b;
-    int64_t value;
-    bool swap = a > b; /* one order for both ways of writing it, constants last */
-    if (pp_size_known(t, a, &value)) swap = true;
-    if (pp_size_known(t, b, &value)) swap = false;
-    return swap ? pp_atom_intern(t, kind, b, a) : pp_atom_intern(t, kind, a, b);
-}
-
-pp_size pp_size_max(pp_sizes *table, pp_size a, pp_size b)
-{
-    return extremum(table, PP_ATOM_MAX, a, b);
-}
-
-pp_size pp_size_min(pp_sizes *table, pp_size a, pp_size b)
-{
-    return extremum(table, PP_ATOM_MIN, a, b);
+    return pp_sizes_forgive(table) ? -1 : answer; /* an overflow on the way decides nothing */
 }
 
 /* ---- division -------------------------------------------------------------------------------- */
 
+/* Not negative; none of both is INT64_MIN. */
 static int64_t gcd(int64_t a, int64_t b)
 {
     while (b != 0) {
@@ -190,15 +186,23 @@ static int64_t gcd(int64_t a, int64_t b)
         a = b;
         b = r;
     }
-    return a;
+    return a < 0 ? -a : a;
 }
 
-/* Splits a into quotient and rest with 0 <= coefficient < c: a = quotient * c + rest. */
+static bool is_maximum(const pp_sizes *t, uint32_t mono)
+{
+    const pp_atom *atom = pp_mono_atom(t, mono);
+    return atom != NULL && atom->kind == PP_ATOM_MAX;
+}
+
+/* Splits a into quotient and rest with 0 <= coefficient < c: a = quotient * c + rest. Coefficients of maxima
+ * keep their sign (above -c), since N - max(N - 4, 0) is small only together. */
 static bool split_by(pp_sizes *t, const pp_poly *a, int64_t c, pp_poly *quotient, pp_poly *rest)
 {
     bool ok = true;
     for (size_t i = 0; i < a->n && ok; i++) {
-        int64_t q = pp_floor_i64(a->at[i].coef, c), r = a->at[i].coef - q * c;
+        int64_t coef = a->at[i].coef;
+        int64_t q = is_maximum(t, a->at[i].mono) ? coef / c : pp_floor_i64(coef, c), r = coef - q * c;
         if (q != 0) ok = pp_vec_push(quotient, ((pp_term){q, a->at[i].mono})) == PPTO_OK;
         if (r != 0 && ok) ok = pp_vec_push(rest, ((pp_term){r, a->at[i].mono})) == PPTO_OK;
     }
@@ -222,18 +226,44 @@ static int64_t cancel_content(pp_poly *rest, int64_t c)
     return c / g;
 }
 
-/* floor(rest / c) where 0 <= coefficients < c and nothing is common. */
+/* floor(a / c) where a takes at most two values: a line through both. */
+static bool floor_of_two(pp_sizes *t, pp_size a, int64_t c, pp_size *out)
+{
+    pp_size_range range = narrow_range(t, a);
+    if (range.lo == INT64_MIN || range.hi == INT64_MAX || range.hi > range.lo + 1) return false;
+    int64_t low = pp_floor_i64(range.lo, c), rise = pp_floor_i64(range.hi, c) - low;
+    *out = pp_size_const(t, low);
+    if (rise != 0) *out = pp_size_add(t, *out, pp_size_sub(t, a, pp_size_const(t, range.lo)));
+    return true;
+}
+
+/* floor((p + r*q) / (q*c)) where q*c is beyond 64 bits and 0 <= r < c: p, which is not, reaches it once at
+ * most. */
+static bool floor_beyond(pp_sizes *t, pp_size p, int64_t r, int64_t q, int64_t c, pp_size *out)
+{
+    int64_t divisor, missing;
+    if (pp_mul_i64(q, c, &divisor) || pp_size_range_of(t, p).lo < 0) return false;
+    *out = PP_SIZE_0;
+    if (!pp_mul_i64(c - r, q, &missing)) return true;
+    pp_size reached = pp_size_add(t, pp_size_sub(t, p, pp_size_const(t, missing)), PP_SIZE_1);
+    *out = pp_size_max(t, pp_size_min(t, reached, PP_SIZE_1), PP_SIZE_0);
+    return true;
+}
+
+/* floor(rest / c) where nothing is common and the constant, too, is below c. */
 static pp_size floor_of_rest(pp_sizes *t, const pp_poly *rest, int64_t c)
 {
     int64_t inner;
-    pp_size whole = pp_poly_intern(t, rest);
+    pp_size whole = pp_poly_intern(t, rest), simple;
     if (rest->n == 0 || rest->at[0].mono == PP_MONO_1) return PP_SIZE_0;
     const pp_atom *first = rest->at[0].coef == 1 ? pp_mono_atom(t, rest->at[0].mono) : NULL;
     bool alone = rest->n == 1 || (rest->n == 2 && rest->at[1].mono == PP_MONO_1);
     if (alone && first != NULL && first->kind == PP_ATOM_FLOOR && pp_size_known(t, first->b, &inner) &&
         inner > 0) {
         pp_size p = first->a, q = first->b; /* floor((floor(p / q) + r) / c) = floor((p + r*q) / (q*c)) */
-        pp_size r = pp_size_const(t, rest->n == 2 ? rest->at[1].coef : 0);
+        int64_t constant = rest->n == 2 ? rest->at[1].coef : 0;
+        if (floor_beyond(t, p, constant, inner, c, &simple)) return simple;
+        pp_size r = pp_size_const(t, constant);
         pp_size numerator = pp_size_add(t, p, pp_size_mul(t, r, q));
         return pp_size_floordiv(t, numerator, pp_size_mul(t, q, pp_size_const(t, c)));
     }
@@ -246,6 +276,7 @@ static pp_size divide_by_constant(pp_sizes *t, pp_size a, int64_t c)
     if (c < 0) return divide_by_constant(t, pp_size_sub(t, PP_SIZE_0, a), -c);
     pp_poly whole = {0}, quotient = {0}, rest = {0};
     pp_size result = PP_SIZE_0;
+    if (floor_of_two(t, a, c, &result)) return result;
     if (pp_poly_load(t, a, &whole) && split_by(t, &whole, c, &quotient, &rest)) {
         c = cancel_content(&rest, c);
         result = pp_size_add(t, pp_poly_intern(t, &quotient), floor_of_rest(t, &rest, c));
@@ -278,9 +309,7 @@ static bool divide_exactly(pp_sizes *t, const pp_poly *a, const pp_poly *b, pp_s
     pp_vec_free(&rest);
     pp_vec_free(&next);
     pp_vec_free(&quotient);
-    ok = ok && t->status == PPTO_OK;
-    if (t->status == PPTO_E_SIZE) t->status = PPTO_OK;
-    return ok;
+    return !pp_sizes_forgive(t) && ok && t->status == PPTO_OK;
 }
 
 /* The greatest number and monomial that divide all terms of both. */
@@ -290,8 +319,7 @@ static bool common_factor(pp_sizes *t, const pp_poly *a, const pp_poly *b, pp_te
     for (size_t i = 0; i < a->n + b->n; i++) {
         const pp_term *term = i < a->n ? &a->at[i] : &b->at[i - a->n];
         if (term->coef == INT64_MIN) return false;
-        int64_t size = gcd(out->coef, term->coef);
-        out->coef = size < 0 ? -size : size;
+        out->coef = gcd(out->coef, term->coef);
         if (!pp_mono_gcd(t, out->mono, term->mono, &out->mono)) return false;
     }
     return true;

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a size is worth and how it reads.
- * Atoms are created after their operands, so evaluation marks the needed ones downwards and computes them
- * upwards in one pass each: no recursion, and shared parts are computed once. Text is bounded, since sharing
- * is lost in it. */
+ * What a size is worth. Atoms are created after their operands, so evaluation marks the needed ones downwards
+ * and computes them upwards in one pass each: no recursion, and shared parts are computed once. */
 #include "ops/size_impl.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -81,7 +78,6 @@ static ppto_status eval_atom(const pp_sizes *t, const pp_atom *atom, const atom_
     PP_TRY(eval_poly(t, atom->a, atoms, &p));
     PP_TRY(eval_poly(t, atom->b, atoms, &q));
     if (atom->kind == PP_ATOM_MAX) *out = p > q ? p : q;
-    if (atom->kind == PP_ATOM_MIN) *out = p < q ? p : q;
     if (atom->kind != PP_ATOM_FLOOR) return PPTO_OK;
     if (q == 0) return PPTO_E_VALUE;
     if (q == -1) return pp_sub_i64(0, p, out) ? PPTO_OK : PPTO_E_SIZE;
@@ -130,78 +126,4 @@ ppto_status pp_size_eval(const pp_sizes *table, pp_size a, const int64_t *names,
     ppto_status status = eval_marked(table, a, names, atoms, out);
     if (atoms != small) pp_free(atoms);
     return status;
-}
-
-/* ---- text ------------------------------------------------------------------------------------ */
-
-enum { MOST_TEXT = 4000 }; /* bytes of one size; what goes beyond is "..." */
-
-static void print_poly(const pp_sizes *t, pp_size a, pp_text *out, size_t limit);
-
-/* A number or a single atom: needs no parentheses behind a division. */
-static bool is_plain(const pp_sizes *t, pp_size a)
-{
-    const pp_poly_row *row = &t->polys.at[a];
-    if (row->n != 1) return row->n == 0;
-    const pp_term *term = &t->terms.at[row->first];
-    return term->mono == PP_MONO_1 || (term->coef == 1 && pp_mono_atom(t, term->mono) != NULL);
-}
-
-static void print_atom(const pp_sizes *t, const pp_atom *atom, pp_text *out, size_t limit)
-{
-    if (atom->kind == PP_ATOM_NAME) {
-        pp_text_add(out, "%s", t->names.at[atom->a]);
-        return;
-    }
-    bool floor = atom->kind == PP_ATOM_FLOOR, wide = floor && t->polys.at[atom->a].n > 1;
-    pp_text_add(out, "%s(%s", floor ? "floor" : atom->kind == PP_ATOM_MAX ? "max" : "min", wide ? "(" : "");
-    print_poly(t, atom->a, out, limit);
-    pp_text_add(out, "%s%s", wide ? ")" : "", floor ? " / " : ", ");
-    bool grouped = floor && !is_plain(t, atom->b);
-    if (grouped) pp_text_add(out, "(");
-    print_poly(t, atom->b, out, limit);
-    pp_text_add(out, grouped ? "))" : ")");
-}
-
-/* |coef| * mono, the number last */
-static void print_term(const pp_sizes *t, const pp_term *term, pp_text *out, size_t limit)
-{
-    const pp_mono *m = &t->monos.at[term->mono];
-    uint64_t size = term->coef < 0 ? 0 - (uint64_t)term->coef : (uint64_t)term->coef;
-    const char *separator = "";
-    for (uint32_t i = 0; i < m->n; i++) {
-        const pp_factor *f = &t->factors.at[m->first + i];
-        for (uint32_t k = 0; k < f->power; k++) {
-            pp_text_add(out, "%s", separator);
-            print_atom(t, &t->atoms.at[f->atom], out, limit);
-            separator = "*";
-        }
-    }
-    if (size != 1 || m->n == 0) pp_text_add(out, "%s%" PRIu64, separator, size);
-}
-
-/* What is added comes first, then what is taken away. */
-static void print_poly(const pp_sizes *t, pp_size a, pp_text *out, size_t limit)
-{
-    const pp_poly_row *row = &t->polys.at[a];
-    bool first = true;
-    if (row->n == 0) pp_text_add(out, "0");
-    for (int minus = 0; minus < 2; minus++) {
-        for (uint32_t i = 0; i < row->n; i++) {
-            const pp_term *term = &t->terms.at[row->first + i];
-            if ((term->coef < 0) != (minus == 1)) continue;
-            if (out->n > limit || out->failed) {
-                pp_text_add(out, "...");
-                return;
-            }
-            pp_text_add(out, "%s", first ? (minus ? "-" : "") : minus ? " - " : " + ");
-            print_term(t, term, out, limit);
-            first = false;
-        }
-    }
-}
-
-void pp_size_print(const pp_sizes *table, pp_size a, pp_text *out)
-{
-    print_poly(table, a, out, out->n + MOST_TEXT);
 }

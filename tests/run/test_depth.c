@@ -233,3 +233,52 @@ Test(depth, compiled_and_dropped_unrun)
 {
     on_small_stack(unrun_body);
 }
+
+/* The result of `text` applied to itself VIEWS times, on x of n elements, declared with `dims`. */
+static ppto_array *repeated(ppto_context *ctx, const char *text, const char *dims, int64_t n)
+{
+    enum { VIEWS = 1000 };
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_tensor *y = ppto_input(g, "x", PPTO_F32, dims);
+    ppto_array *x = ppto_array_fill(ctx, PPTO_F32, 1, &n, "random(1)", "x"), *out = NULL;
+    for (int i = 0; i < VIEWS; i++) y = ppto_exprn(g, text, 1, &y);
+    const char *type = ppto_tensor_type(y);
+    cr_expect_lt(strlen(type ? type : ""), 60, "%s: %s", text, type);
+    ppto_eval(y, &out, "x", x, NULL);
+    cr_expect_not_null(out, "%s, [%s] with %d: %s", text, dims, (int)n, ppto_error_text(NULL));
+    ppto_array_release(x);
+    ppto_graph_destroy(g);
+    return out;
+}
+
+/* A size that is only a name stays short however often it is cut, and means what the number means. */
+Test(depth, views_of_views_on_a_named_size)
+{
+    static const char *const texts[] = {"$0[1:]",
+                                        "$0[:-1]",
+                                        "$0[1:-1]",
+                                        "$0[::2]",
+                                        "$0[::-3]",
+                                        "$0[::-1]",
+                                        "$0[:900]",
+                                        "roll($0, 3)",
+                                        "concat([$0[1:], $0[:1]])",
+                                        "pad($0, [1, 2])[2:-1]"};
+    static const int64_t sizes[] = {0, 1, 5, 1003};
+    ppto_context *ctx = make_context("serial");
+    double start = now();
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            char dims[24];
+            snprintf(dims, sizeof dims, "%d", (int)sizes[s]);
+            ppto_array *named = repeated(ctx, texts[t], "N", sizes[s]);
+            ppto_array *known = repeated(ctx, texts[t], dims, sizes[s]);
+            ppto_comparison c = {0};
+            cr_expect(named && known && ppto_compare(named, known, 0, 0, &c) == PPTO_OK && c.equal,
+                      "%s of %d", texts[t], (int)sizes[s]);
+            ppto_array_release(named);
+            ppto_array_release(known);
+        }
+    cr_expect_lt(now() - start, (double)SECONDS);
+    ppto_context_destroy(ctx);
+}
