@@ -18,15 +18,15 @@ ppto_status pp_eval_nomem(pp_eval *ev)
     return pp_fail(ev->err, PPTO_E_NOMEM, "out of memory");
 }
 
-/* " (file:line:column)" of what is evaluated in a definition of the user's own or called by it; else "". */
-static void own_place(const pp_eval *ev, char *out, size_t room)
+/* Of what is evaluated in a definition of the user's own or called by it, or in a program. */
+void pp_eval_place(const pp_eval *ev, char *out, size_t room)
 {
     bool inside = ev->definition != NULL && !ev->definition->builtin;
     const pp_definition *d = inside ? ev->definition : ev->own;
-    uint32_t at = inside ? ev->at : ev->own_at;
+    const pp_unit *unit = d != NULL ? d->owner : ev->definition == NULL ? pp_program_unit(ev) : NULL;
+    uint32_t at = d == NULL || inside ? ev->at : ev->own_at;
     out[0] = '\0';
-    if (d == NULL || d->owner == NULL || d->owner->file == NULL) return;
-    const pp_unit *unit = d->owner;
+    if (unit == NULL || unit->file == NULL) return;
     size_t line = 1, column = 1;
     for (size_t i = 0; i < at && i < unit->length; i++) {
         bool ends = unit->source[i] == '\n';
@@ -46,7 +46,7 @@ ppto_status pp_eval_fail(pp_eval *ev, ppto_status code, const char *format, ...)
     if (vsnprintf(what, sizeof what, format, args) < 0) what[0] = '\0';
     va_end(args);
     if (ev->called_as == NULL) return pp_fail(ev->err, code, "%s", what);
-    own_place(ev, place, sizeof place);
+    pp_eval_place(ev, place, sizeof place);
     return pp_fail(ev->err, code, "%s: %s%s", ev->called_as, what, place);
 }
 
@@ -173,13 +173,10 @@ static OUTLINED ppto_status eval_list(pp_eval *ev, const pp_expr *e, pp_value *o
 static ppto_status filter(pp_eval *ev, const pp_expr *condition, bool *keep)
 {
     pp_value value = {0};
-    pp_truth truth = PP_TRUE;
-    if (condition != NULL) {
-        PP_TRY(eval_single(ev, condition, &value));
-        PP_TRY(pp_eval_truth(ev, &value, &truth));
-    }
-    *keep = truth != PP_FALSE;
-    return PPTO_OK;
+    *keep = true;
+    if (condition == NULL) return PPTO_OK;
+    PP_TRY(eval_single(ev, condition, &value));
+    return pp_eval_choose(ev, &value, keep);
 }
 
 static OUTLINED ppto_status eval_comprehension(pp_eval *ev, const pp_expr *e, pp_value *out)
@@ -202,30 +199,33 @@ static OUTLINED ppto_status eval_comprehension(pp_eval *ev, const pp_expr *e, pp
     return PPTO_OK;
 }
 
+/* As a bool. */
+static OUTLINED ppto_status eval_condition(pp_eval *ev, const pp_expr *e, pp_value *out)
+{
+    pp_truth truth;
+    PP_TRY(eval_single(ev, e, out));
+    PP_TRY(pp_eval_truth(ev, out, &truth));
+    if (out->kind != PP_V_BOOL) *out = pp_value_bool(truth);
+    return PPTO_OK;
+}
+
 static OUTLINED ppto_status eval_logic(pp_eval *ev, const pp_expr *e, pp_value *out)
 {
-    pp_truth a, b;
-    PP_TRY(eval_single(ev, e->a, out));
-    PP_TRY(pp_eval_truth(ev, out, &a));
-    if (e->kind == PP_E_NOT) {
-        *out = pp_value_bool(a == PP_UNKNOWN ? a : a == PP_TRUE ? PP_FALSE : PP_TRUE);
-        return PPTO_OK;
-    }
-    pp_truth decides = e->kind == PP_E_AND ? PP_FALSE : PP_TRUE;
-    *out = pp_value_bool(a);
-    if (a == decides) return PPTO_OK;
-    PP_TRY(eval_single(ev, e->b, out));
-    PP_TRY(pp_eval_truth(ev, out, &b));
-    *out = pp_value_bool(b == decides ? b : a == PP_UNKNOWN ? a : b);
+    pp_value a, b;
+    PP_TRY(eval_condition(ev, e->a, &a));
+    *out = e->kind == PP_E_NOT ? pp_eval_not(ev, &a) : a;
+    if (e->kind == PP_E_NOT || a.u.truth == (e->kind == PP_E_AND ? PP_FALSE : PP_TRUE)) return PPTO_OK;
+    PP_TRY(eval_condition(ev, e->b, &b));
+    *out = pp_eval_both(ev, e->kind == PP_E_OR, &a, &b);
     return PPTO_OK;
 }
 
 static OUTLINED ppto_status eval_if(pp_eval *ev, const pp_expr *e, pp_value *out)
 {
-    pp_truth truth;
+    bool yes;
     PP_TRY(eval_single(ev, e->c, out));
-    PP_TRY(pp_eval_truth(ev, out, &truth));
-    return pp_eval_expr(ev, truth != PP_FALSE ? e->a : e->b, out);
+    PP_TRY(pp_eval_choose(ev, out, &yes));
+    return pp_eval_expr(ev, yes ? e->a : e->b, out);
 }
 
 static OUTLINED ppto_status eval_unary(pp_eval *ev, const pp_expr *e, pp_value *out)

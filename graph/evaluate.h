@@ -53,6 +53,8 @@ typedef struct pp_given { /* an argument of a call */
 
 ppto_status pp_eval_fail(pp_eval *ev, ppto_status code, const char *format, ...) PP_PRINTF(3, 4);
 ppto_status pp_eval_nomem(pp_eval *ev);
+/* " (file:line:column)" of what is evaluated in a text of the user's own, "" elsewhere. */
+void pp_eval_place(const pp_eval *ev, char *out, size_t room);
 void pp_eval_free(pp_eval *ev);
 /* Memory for n values of the walk. */
 ppto_status pp_eval_items(pp_eval *ev, size_t n, pp_value **out);
@@ -99,8 +101,26 @@ ppto_status pp_eval_sizes(pp_eval *ev);
 /* Infix operators on values that are no tensors. */
 ppto_status pp_eval_infix(pp_eval *ev, pp_infix op, const pp_value *a, const pp_value *b, pp_value *out);
 ppto_status pp_eval_negate(pp_eval *ev, pp_infix op, const pp_value *a, pp_value *out);
-pp_truth pp_eval_equal(const pp_eval *ev, const pp_value *a, const pp_value *b);
+bool pp_eval_equal(const pp_eval *ev, const pp_value *a, const pp_value *b);
 ppto_status pp_eval_truth(pp_eval *ev, const pp_value *value, pp_truth *out);
+
+/* ---- evaluate_condition.c ---------------------------------------------------------------------------- */
+
+/* margin >= 0, and a <= b: decided where that is possible. */
+pp_value pp_eval_margin_holds(pp_eval *ev, pp_size margin);
+pp_value pp_eval_is_least(pp_eval *ev, pp_size a, pp_size b);
+/* Of bools: not value; a and b, or (either) a or b. */
+pp_value pp_eval_not(pp_eval *ev, const pp_value *value);
+pp_value pp_eval_both(pp_eval *ev, bool either, const pp_value *a, const pp_value *b);
+/* A bool as the size 0 or 1. */
+pp_size pp_eval_indicator(pp_eval *ev, const pp_value *value);
+/* From here on the graph depends on margin >= 0, which is open: a run that breaks it fails with code and text
+ * (complete, with the operator). */
+ppto_status pp_eval_hold(pp_eval *ev, pp_size margin, ppto_status code, const char *text);
+/* margin >= 0, now if that can be decided, else at the run; the text is that of pp_eval_fail. */
+ppto_status pp_eval_need(pp_eval *ev, pp_size margin, ppto_status code, const char *text);
+/* Whether the condition of a choice holds; an open one is taken to hold, and the run has to agree. */
+ppto_status pp_eval_choose(pp_eval *ev, const pp_value *condition, bool *yes);
 
 /* ---- evaluate_builtin.c ------------------------------------------------------------------------------ */
 
@@ -162,6 +182,7 @@ ppto_status pp_eval_fold(pp_eval *ev, const pp_definition *definition, const pp_
 ppto_status pp_program_name(pp_eval *ev, const pp_expr *e, pp_value *out);
 ppto_status pp_program_call(pp_eval *ev, const pp_definition *definition, const char *called_as, uint32_t at,
                             const pp_given *given, size_t n, bool scan, pp_value *out);
+const pp_unit *pp_program_unit(const pp_eval *ev);
 ppto_status pp_program_check_name(pp_eval *ev,
                                   const char *name); /* E_NAME when it is an operator's or input's */
 

@@ -245,7 +245,7 @@ static ppto_status do_contains(pp_eval *ev, const pp_value *x, size_t n, pp_valu
     bool yes = false;
     (void)n;
     PP_TRY(need_list(ev, x));
-    for (uint32_t i = 0; i < x->n && !yes; i++) yes = pp_eval_equal(ev, &x->u.items[i], &x[1]) == PP_TRUE;
+    for (uint32_t i = 0; i < x->n && !yes; i++) yes = pp_eval_equal(ev, &x->u.items[i], &x[1]);
     *out = pp_value_bool(yes ? PP_TRUE : PP_FALSE);
     return PPTO_OK;
 }
@@ -317,7 +317,7 @@ static ppto_status do_int(pp_eval *ev, const pp_value *x, size_t n, pp_value *ou
     *out = *x;
     if (x->kind == PP_V_INT || pp_value_is_wide(x)) return PPTO_OK;
     if (x->kind == PP_V_BOOL) {
-        *out = pp_eval_number(ev, x->u.truth == PP_TRUE);
+        *out = pp_value_int(pp_eval_indicator(ev, x));
         return PPTO_OK;
     }
     if (x->kind == PP_V_FLOAT && !(fabs(x->u.f) < 0x1p63))

@@ -25,14 +25,28 @@ static ppto_status results(pp_eval *ev, const uint32_t *parts, unsigned n, pp_va
     return PPTO_OK;
 }
 
-static ppto_status empty_axis(pp_eval *ev, uint32_t x)
+/* Without a unit no reduced axis may be empty, unless there are no results: now where sizes are known, else
+ * at the run. */
+static ppto_status need_elements(pp_eval *ev, uint32_t x, uint32_t set)
 {
-    pp_text text = {0};
-    pp_type_print(ev->types, pp_flat_type(ev->flat, x), &text);
-    ppto_status status = pp_eval_fail(ev, PPTO_E_SHAPE, "an axis of size 0 of %s has no result",
-                                      text.at != NULL ? text.at : "the operand");
-    pp_text_free(&text);
-    return status;
+    const pp_type type = *pp_flat_type(ev->flat, x);
+    pp_size nothing = pp_size_const(ev->sizes, -1); /* not negative where a kept axis is empty */
+    for (uint32_t i = 0; i < type.rank; i++)
+        if (!(set >> i & 1))
+            nothing = pp_size_max(ev->sizes, nothing, pp_size_sub(ev->sizes, PP_SIZE_0, type.dim[i]));
+    for (uint32_t i = 0; i < type.rank; i++) {
+        pp_text text = {0};
+        if (!(set >> i & 1) || pp_size_is_le(ev->sizes, PP_SIZE_1, type.dim[i]) == 1) continue;
+        pp_size margin = pp_size_max(ev->sizes, pp_size_sub(ev->sizes, type.dim[i], PP_SIZE_1), nothing);
+        pp_text_add(&text, "axis %u of ", i);
+        pp_type_print(ev->types, &type, &text);
+        pp_text_add(&text, " has size 0, and there is no result over no elements");
+        ppto_status status =
+            text.failed ? pp_eval_nomem(ev) : pp_eval_need(ev, margin, PPTO_E_SHAPE, text.at);
+        pp_text_free(&text);
+        PP_TRY(status);
+    }
+    return PPTO_OK;
 }
 
 /* The position of an element in the reduced axes, flattened. */
@@ -65,11 +79,9 @@ static ppto_status reduce(pp_eval *ev, const pp_built_fold *fold, uint32_t set, 
                           uint32_t *parts)
 {
     const pp_monoid *m = fold->monoid, *unfinished = fold->unfinished;
-    const pp_type *type = pp_flat_type(ev->flat, x[0]);
-    uint32_t rank = type->rank;
+    uint32_t rank = pp_flat_type(ev->flat, x[0])->rank;
     bool several = (set & (set - 1)) != 0;
-    for (uint32_t i = 0; i < rank; i++)
-        if ((set >> i & 1) && type->dim[i] == PP_SIZE_0 && !m->has_unit) return empty_axis(ev, x[0]);
+    if (!m->has_unit) PP_TRY(need_elements(ev, x[0], set));
     if (m->ordered && several && (set >> (rank - 1) == 0 || in_two_steps(set, rank)))
         return pp_eval_fail(ev, PPTO_E_UNSUPPORTED, "an ordered fold goes along one axis, or the last ones");
     if (m->position && in_two_steps(set, rank)) {
@@ -106,6 +118,7 @@ static ppto_status apply_scan(pp_eval *ev, const pp_built_fold *fold, const pp_v
 ppto_status pp_eval_fold(pp_eval *ev, const pp_definition *d, const pp_value *bound, bool scan, pp_value *out)
 {
     uint32_t x[5], n, set, parts[4];
+    bool keeps;
     const pp_value *axis = &bound[d->n_params], *keepdims = &bound[d->n_params + 1];
     pp_built_fold fold;
     if (ev->mode == PP_EVAL_FUNCTION)
@@ -118,6 +131,7 @@ ppto_status pp_eval_fold(pp_eval *ev, const pp_definition *d, const pp_value *bo
     PP_TRY(pp_eval_axes(ev, axis, pp_flat_type(ev->flat, x[0])->rank, &set));
     uint32_t first = x[0];
     PP_TRY(reduce(ev, &fold, set, x, n, parts));
-    if (keepdims->u.truth == PP_TRUE) PP_TRY(keep_dims(ev, first, set, parts, fold.monoid->n_results));
+    PP_TRY(pp_eval_choose(ev, keepdims, &keeps));
+    if (keeps) PP_TRY(keep_dims(ev, first, set, parts, fold.monoid->n_results));
     return results(ev, parts, fold.monoid->n_results, out);
 }

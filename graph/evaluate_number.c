@@ -3,7 +3,8 @@
  * exact or an error; floats are f64 without libm, so that no result depends on the machine: a power with
  * another than an integer exponent is left to the operator pow (PPTO_E_UNSUPPORTED without a message).
  *
- * What sizes leave open: == is false (a named size agrees with itself only), an order is unknown. */
+ * What sizes leave open: == is false (a named size agrees with itself only), an order is unknown and decided
+ * at the run (evaluate_condition.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,7 +181,7 @@ static bool same_word(const pp_value *a, const pp_value *b)
     return dtype == (ppto_dtype)other->u.dtype;
 }
 
-pp_truth pp_eval_equal(const pp_eval *ev, const pp_value *a, const pp_value *b)
+bool pp_eval_equal(const pp_eval *ev, const pp_value *a, const pp_value *b)
 {
     double x, y;
     bool same = a->kind == b->kind;
@@ -193,26 +194,23 @@ pp_truth pp_eval_equal(const pp_eval *ev, const pp_value *a, const pp_value *b)
     } else if (same && a->kind == PP_V_DTYPE) {
         same = a->u.dtype == b->u.dtype;
     } else if (same && a->kind == PP_V_BOOL) {
-        if (a->u.truth == PP_UNKNOWN || b->u.truth == PP_UNKNOWN) return PP_UNKNOWN;
-        same = a->u.truth == b->u.truth;
+        same = a->u.truth == b->u.truth && (a->u.truth != PP_UNKNOWN || a->u.margin == b->u.margin);
     } else if (pp_value_is_list(a) && pp_value_is_list(b)) {
         same = a->n == b->n;
-        for (uint32_t i = 0; i < a->n && same; i++)
-            same = pp_eval_equal(ev, &a->u.items[i], &b->u.items[i]) == PP_TRUE;
+        for (uint32_t i = 0; i < a->n && same; i++) same = pp_eval_equal(ev, &a->u.items[i], &b->u.items[i]);
     } else if (as_float(ev, a, &x) && as_float(ev, b, &y)) {
         same = x == y && !(is_integer(a) && is_integer(b));
     }
-    return same ? PP_TRUE : PP_FALSE;
+    return same;
 }
 
 static ppto_status order(pp_eval *ev, pp_infix op, const pp_value *a, const pp_value *b, pp_value *out)
 {
     bool swap = op == PP_I_GT || op == PP_I_GE, strict = op == PP_I_LT || op == PP_I_GT;
     pp_size x = swap ? b->u.size : a->u.size, y = swap ? a->u.size : b->u.size;
-    int le = strict ? pp_size_is_le(ev->sizes, y, x) : pp_size_is_le(ev->sizes, x, y);
-    if (strict && le >= 0) le = !le;
-    *out = pp_value_bool(le < 0 ? PP_UNKNOWN : le != 0 ? PP_TRUE : PP_FALSE);
-    return PPTO_OK;
+    *out = strict ? pp_eval_is_least(ev, y, x) : pp_eval_is_least(ev, x, y);
+    if (strict) *out = pp_eval_not(ev, out);
+    return pp_eval_sizes(ev);
 }
 
 /* ---- entry points ------------------------------------------------------------------------------------ */
@@ -245,9 +243,7 @@ ppto_status pp_eval_infix(pp_eval *ev, pp_infix op, const pp_value *a, const pp_
     double x, y;
     bool handled = false;
     if (op == PP_I_EQ || op == PP_I_NE) {
-        pp_truth equal = pp_eval_equal(ev, a, b);
-        if (op == PP_I_NE && equal != PP_UNKNOWN) equal = equal == PP_TRUE ? PP_FALSE : PP_TRUE;
-        *out = pp_value_bool(equal);
+        *out = pp_value_bool(pp_eval_equal(ev, a, b) == (op == PP_I_EQ) ? PP_TRUE : PP_FALSE);
         return PPTO_OK;
     }
     if (op == PP_I_ADD && a->kind == PP_V_LIST && b->kind == PP_V_LIST) return join_lists(ev, a, b, out);

@@ -102,17 +102,28 @@ static ppto_status require(pp_eval *ev, const pp_stmt *stmt)
 {
     pp_value value = {0};
     pp_truth truth;
+    char place[256] = "";
     PP_TRY(eval_single(ev, stmt->value, &value));
     PP_TRY(pp_eval_truth(ev, &value, &truth));
-    if (truth != PP_FALSE || ev->err == NULL) return truth != PP_FALSE ? PPTO_OK : PPTO_E_VALUE;
-    pp_text text = {0};
+    if (truth == PP_TRUE) return PPTO_OK;
+    if (truth == PP_FALSE && ev->err == NULL) return PPTO_E_VALUE;
+    pp_text what = {0}, text = {0};
     bool tensors;
-    pp_eval_message(ev, stmt->message, &text, &tensors);
-    ppto_status code = asks_dtype(stmt->value) ? PPTO_E_DTYPE : tensors ? PPTO_E_SHAPE : PPTO_E_VALUE;
-    const char *what = text.at != NULL ? text.at : stmt->message;
-    const char *rest = ev->called_as != NULL ? behind_name(ev, what) : NULL;
-    ppto_status status = rest != NULL ? pp_fail(ev->err, code, "%s%s", ev->called_as, rest)
-                                      : pp_eval_fail(ev, code, "%s", what);
+    pp_eval_message(ev, stmt->message, &what, &tensors);
+    ppto_status code = asks_dtype(stmt->value) ? PPTO_E_DTYPE : tensors ? PPTO_E_SHAPE : PPTO_E_VALUE, status;
+    const char *said = what.at != NULL ? what.at : stmt->message;
+    const char *rest = ev->called_as != NULL ? behind_name(ev, said) : NULL;
+    if (truth == PP_FALSE) {
+        status = rest != NULL ? pp_fail(ev->err, code, "%s%s", ev->called_as, rest)
+                              : pp_eval_fail(ev, code, "%s", said);
+    } else {
+        bool plain = rest == NULL && ev->called_as == NULL;
+        if (ev->definition == NULL) pp_eval_place(ev, place, sizeof place);
+        pp_text_add(&text, "%s%s%s%s", plain ? "" : ev->called_as, plain || rest != NULL ? "" : ": ",
+                    rest != NULL ? rest : said, place);
+        status = text.at == NULL ? pp_eval_nomem(ev) : pp_eval_hold(ev, value.u.margin, code, text.at);
+    }
+    pp_text_free(&what);
     pp_text_free(&text);
     return status;
 }
@@ -121,15 +132,15 @@ ppto_status pp_eval_block(pp_eval *ev, const pp_stmt *stmt, bool *valued, pp_val
 {
     *valued = false;
     for (; stmt != NULL && !*valued; stmt = stmt->next) {
-        pp_truth truth;
+        bool yes;
         pp_value value = {0};
         switch (stmt->kind) {
         case PP_S_ASSIGN: PP_TRY(assign(ev, stmt)); break;
         case PP_S_REQUIRE: PP_TRY(require(ev, stmt)); break;
         case PP_S_IF:
             PP_TRY(eval_single(ev, stmt->value, &value));
-            PP_TRY(pp_eval_truth(ev, &value, &truth));
-            PP_TRY(pp_eval_block(ev, truth != PP_FALSE ? stmt->then : stmt->otherwise, valued, out));
+            PP_TRY(pp_eval_choose(ev, &value, &yes));
+            PP_TRY(pp_eval_block(ev, yes ? stmt->then : stmt->otherwise, valued, out));
             break;
         case PP_S_VALUE:
             PP_TRY(eval_values(ev, stmt->value, out));

@@ -156,6 +156,18 @@ static ppto_status size_prim(pp_eval *ev, pp_size size, uint32_t *prim)
     return pp_flat_add(ev->flat, &p, NULL, 0, prim);
 }
 
+static ppto_status cast_prim(pp_eval *ev, uint32_t x, ppto_dtype dtype, bool weak_cast, bool weak,
+                             uint32_t *prim)
+{
+    pp_prim p = {
+        .kind = PP_P_MAP, .op = PP_CAST, .weak_cast = weak_cast, .number = PP_NONE, .origin = PP_NONE};
+    pp_type type = *pp_flat_type(ev->flat, x);
+    type.dtype = (uint8_t)dtype;
+    type.weak = weak;
+    PP_TRY(pp_type_intern(ev->types, &type, &p.type));
+    return pp_flat_add(ev->flat, &p, &x, 1, prim);
+}
+
 ppto_status pp_eval_tensor(pp_eval *ev, const pp_value *value, uint32_t *prim)
 {
     const pp_type *type = pp_eval_type(ev, value);
@@ -169,27 +181,21 @@ ppto_status pp_eval_tensor(pp_eval *ev, const pp_value *value, uint32_t *prim)
         return pp_eval_fail(ev, PPTO_E_VALUE, "expected a tensor or a number");
     if (value->kind == PP_V_INT && !pp_size_known(ev->sizes, value->u.size, &known))
         return size_prim(ev, value->u.size, prim);
+    if (value->kind == PP_V_BOOL && value->u.truth == PP_UNKNOWN) {
+        PP_TRY(size_prim(ev, pp_eval_indicator(ev, value), prim));
+        return cast_prim(ev, *prim, PPTO_BOOL, false, false, prim);
+    }
     PP_TRY(pp_eval_bits(ev, value, (ppto_dtype)type->dtype, &bits));
     return pp_flat_literal(ev->flat, (ppto_dtype)type->dtype, type->weak, bits, prim);
-}
-
-static ppto_status cast_prim(pp_eval *ev, uint32_t x, ppto_dtype dtype, bool weak_cast, bool weak,
-                             uint32_t *prim)
-{
-    pp_prim p = {
-        .kind = PP_P_MAP, .op = PP_CAST, .weak_cast = weak_cast, .number = PP_NONE, .origin = PP_NONE};
-    pp_type type = *pp_flat_type(ev->flat, x);
-    type.dtype = (uint8_t)dtype;
-    type.weak = weak;
-    PP_TRY(pp_type_intern(ev->types, &type, &p.type));
-    return pp_flat_add(ev->flat, &p, &x, 1, prim);
 }
 
 ppto_status pp_eval_adopt(pp_eval *ev, const pp_value *value, ppto_dtype dtype, bool weak, uint32_t *prim)
 {
     int64_t known;
     uint64_t bits;
-    bool symbolic = value->kind == PP_V_INT && !pp_size_known(ev->sizes, value->u.size, &known);
+    bool symbolic = value->kind == PP_V_BOOL
+                        ? value->u.truth == PP_UNKNOWN
+                        : value->kind == PP_V_INT && !pp_size_known(ev->sizes, value->u.size, &known);
     if (pp_value_is_number(value) && !symbolic) {
         PP_TRY(pp_eval_bits(ev, value, dtype, &bits));
         return pp_flat_literal(ev->flat, dtype, weak, bits, prim);

@@ -31,6 +31,7 @@ typedef struct splice {
     PP_VEC(uint32_t) prims; /* prims of results */
     PP_VEC(uint32_t) moved; /* prim of the expansion at hand -> prim */
     PP_VEC(uint32_t) operands;
+    pp_map conditions; /* margins that are there */
     uint32_t n_literals;
     size_t n_calls;
 } splice;
@@ -55,6 +56,21 @@ static ppto_status splice_prim(splice *s, uint32_t node, const pp_flat *from, ui
     return pp_flat_add(s->flat, &p, s->operands.at, p.n_operands, &s->moved.at[id]);
 }
 
+/* The same condition of several calls is kept once, for the first. */
+static ppto_status add_conditions(splice *s, uint32_t node, const pp_condition *at, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        pp_condition own = at[i];
+        uint64_t hash = pp_hash_mix(19, (uint64_t)own.margin);
+        uint32_t found;
+        if (pp_map_find(&s->conditions, hash, NULL, NULL, &found)) continue;
+        own.origin = node;
+        PP_TRY(pp_map_insert(&s->conditions, hash, (uint32_t)s->flat->conditions.n));
+        PP_TRY(pp_vec_push(&s->flat->conditions, own));
+    }
+    return PPTO_OK;
+}
+
 static ppto_status splice_call(splice *s, uint32_t node)
 {
     const pp_expansion *x = s->graph->nodes.at[node].u.expansion;
@@ -63,7 +79,7 @@ static ppto_status splice_call(splice *s, uint32_t node)
     for (uint32_t i = 0; i < x->n_results; i++)
         PP_TRY(pp_vec_push(&s->prims, s->moved.at[x->flat.outputs.at[i]]));
     s->n_calls++;
-    return PPTO_OK;
+    return add_conditions(s, node, x->flat.conditions.at, x->flat.conditions.n);
 }
 
 static ppto_status splice_node(splice *s, uint32_t id)
@@ -106,6 +122,9 @@ static ppto_status expand(splice *s, const pp_ref *outputs, size_t n, const uint
 {
     for (uint32_t id = 0; id < end; id++)
         if (needed[id]) PP_TRY(splice_node(s, id));
+    for (size_t i = 0; i < s->graph->conditions.n; i++) /* of texts that the outputs come from */
+        if (s->graph->conditions.at[i].origin < end)
+            PP_TRY(add_conditions(s, PP_NONE, &s->graph->conditions.at[i], 1));
     for (size_t i = 0; i < n; i++) PP_TRY(add_output(s, outputs[i]));
     return PPTO_OK;
 }
@@ -128,6 +147,7 @@ ppto_status pp_graph_expand(pp_graph *graph, const pp_ref *outputs, size_t n, pp
     pp_vec_free(&s.prims);
     pp_vec_free(&s.moved);
     pp_vec_free(&s.operands);
+    pp_map_free(&s.conditions);
     if (status != PPTO_OK) pp_flat_free(flat);
     return status == PPTO_OK ? status : pp_fail(err, status, "%s", ppto_status_text(status));
 }
@@ -175,6 +195,12 @@ ppto_status pp_graph_signature(pp_graph *graph, const pp_ref *outputs, size_t n,
     pp_text_add(out, "outputs");
     for (size_t i = 0; ok && i < n; i++)
         pp_text_add(out, " %u.%u", number[outputs[i].node], outputs[i].result);
+    pp_text_add(out, "\n");
+    for (size_t i = 0; i < graph->conditions.n; i++) {
+        if (graph->conditions.at[i].origin >= end) continue;
+        pp_size_print(pp_types_sizes(graph->types), graph->conditions.at[i].margin, out);
+        pp_text_add(out, " >= 0: %s\n", graph->conditions.at[i].message);
+    }
     pp_free(needed);
     pp_free(number);
     return ok && !out->failed ? PPTO_OK : PPTO_E_NOMEM;

@@ -3,6 +3,7 @@
  * at all. The law of reductions (docs/semantics.md) is here too: which reduced dims go along lanes and which
  * along rows. */
 #include "graph/flat.h"
+#include "kernel/function_eval.h"
 
 #include <string.h>
 
@@ -26,6 +27,7 @@ void pp_flat_free(pp_flat *flat)
     pp_vec_free(&flat->prims);
     pp_vec_free(&flat->operands);
     pp_vec_free(&flat->outputs);
+    pp_vec_free(&flat->conditions);
 }
 
 ppto_status pp_flat_add(pp_flat *flat, const pp_prim *prim, const uint32_t *operands, uint32_t n,
@@ -222,12 +224,54 @@ static ppto_status reduce_nothing(pp_flat *flat, const pp_monoid *monoid, uint32
 {
     pp_size dims[PPTO_MAX_RANK] = {0};
     uint32_t rank = kept_dims(pp_flat_type(flat, x), axes, dims);
-    if (!monoid->has_unit) return PPTO_E_SHAPE;
     for (uint32_t i = 0; i < monoid->n_results; i++) {
         ppto_dtype dtype = (ppto_dtype)monoid->result[i];
         bool own_weak = weak && (dtype == PPTO_I64 || dtype == PPTO_F64);
-        PP_TRY(pp_flat_literal(flat, dtype, own_weak, monoid->unit[i], &parts[i]));
+        uint64_t unit = monoid->has_unit ? monoid->unit[i] : 0; /* without one there are no results */
+        PP_TRY(pp_flat_literal(flat, dtype, own_weak, unit, &parts[i]));
         PP_TRY(pp_flat_broadcast(flat, parts[i], rank, dims, &parts[i]));
+    }
+    return PPTO_OK;
+}
+
+static bool all_zero(const uint64_t *bits, unsigned n)
+{
+    bool zero = true;
+    for (unsigned i = 0; i < n; i++) zero = zero && bits[i] == 0;
+    return zero;
+}
+
+/* Whether a kernel gives the unit where it folds nothing. It starts from zeros; behind an empty trailing axis
+ * it joins such states. */
+static bool empty_is_unit(const pp_monoid *joined, const pp_monoid *unfinished, bool in_two_steps)
+{
+    uint64_t states[8] = {0}, next[4];
+    if (!joined->has_unit) return true; /* recording sees to it that there are elements, or no results */
+    if (!all_zero(joined->unit, joined->n_results) || !all_zero(unfinished->unit, unfinished->n_states))
+        return false;
+    if (!in_two_steps) return true;
+    return pp_function_eval(joined->join, states, next) == PPTO_OK && all_zero(next, joined->n_states);
+}
+
+/* parts = the unit where one of the reduced axes in `open` is empty at the run. */
+static ppto_status choose_unit(pp_flat *flat, const pp_monoid *monoid, uint32_t axes, uint32_t open,
+                               bool weak, uint32_t x, uint32_t *parts)
+{
+    const pp_type type = *pp_flat_type(flat, x);
+    pp_prim count = {.kind = PP_P_SIZE, .number = PP_NONE, .origin = PP_NONE, .u.size = PP_SIZE_1};
+    uint32_t units[4], pair[2], empty;
+    for (uint32_t i = 0; i < type.rank; i++)
+        if (open >> i & 1) count.u.size = pp_size_mul(pp_types_sizes(flat->types), count.u.size, type.dim[i]);
+    PP_TRY(new_type(flat, PPTO_I64, true, 0, NULL, &count.type));
+    PP_TRY(pp_flat_add(flat, &count, NULL, 0, &pair[0]));
+    PP_TRY(pp_flat_literal(flat, PPTO_I64, true, 0, &pair[1]));
+    PP_TRY(pp_flat_map(flat, PP_EQ, PPTO_BOOL, pair, 2, &empty));
+    PP_TRY(reduce_nothing(flat, monoid, axes, weak, x, units));
+    for (uint32_t i = 0; i < monoid->n_results; i++) {
+        const pp_type result = *pp_flat_type(flat, parts[i]);
+        uint32_t select[3] = {0, units[i], parts[i]};
+        PP_TRY(pp_flat_broadcast(flat, empty, result.rank, result.dim, &select[0]));
+        PP_TRY(pp_flat_map(flat, PP_SELECT, PPTO_BOOL, select, 3, &parts[i]));
     }
     return PPTO_OK;
 }
@@ -239,17 +283,25 @@ ppto_status pp_flat_reduce(pp_flat *flat, const pp_monoid *monoid, const pp_mono
     bool weak;
     PP_TRY(check_inputs(flat, monoid, x, n, &weak));
     const pp_type *type = pp_flat_type(flat, x[0]);
-    uint32_t rank = type->rank, trailing = 0;
+    uint32_t rank = type->rank, trailing = 0, open = 0;
     if (axes >> rank != 0) return PPTO_E_INTERNAL;
     for (uint32_t i = 0; i < rank; i++)
         if ((axes >> i & 1) && type->dim[i] == PP_SIZE_0)
-            return reduce_nothing(flat, monoid, axes, weak, x[0], parts);
+            return reduce_nothing(flat, joined, axes, weak, x[0], parts);
     for (uint32_t i = rank; i-- > 0 && (axes >> i & 1);) trailing |= 1u << i;
-    if (trailing == axes) return reduce_by(flat, monoid, axes, false, weak, x, n, parts);
-    if (trailing == 0) return reduce_by(flat, monoid, axes, true, weak, x, n, parts);
-    uint32_t states[4];
-    PP_TRY(reduce_by(flat, unfinished, trailing, false, weak, x, n, states));
-    return reduce_by(flat, joined, axes & ~trailing, true, weak, states, unfinished->n_results, parts);
+    for (uint32_t i = 0; i < rank; i++)
+        if ((axes >> i & 1) && pp_size_is_le(pp_types_sizes(flat->types), PP_SIZE_1, type->dim[i]) != 1)
+            open |= 1u << i;
+    bool both = trailing != 0 && trailing != axes;
+    if (both) {
+        uint32_t states[4];
+        PP_TRY(reduce_by(flat, unfinished, trailing, false, weak, x, n, states));
+        PP_TRY(reduce_by(flat, joined, axes & ~trailing, true, weak, states, unfinished->n_results, parts));
+    } else {
+        PP_TRY(reduce_by(flat, monoid, axes, trailing == 0 && axes != 0, weak, x, n, parts));
+    }
+    if (open == 0 || empty_is_unit(joined, unfinished, both && (open & trailing))) return PPTO_OK;
+    return choose_unit(flat, joined, axes, open, weak, x[0], parts);
 }
 
 ppto_status pp_flat_scan(pp_flat *flat, const pp_monoid *monoid, uint32_t axis, const uint32_t *x, uint32_t n,

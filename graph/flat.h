@@ -79,11 +79,20 @@ typedef struct pp_prim {
     } u;
 } pp_prim;
 
+/* What must hold for the sizes of a run: a rule of an operator that recording could not decide. */
+typedef struct pp_condition {
+    pp_size margin;      /* it holds when this is not negative */
+    ppto_status code;    /* else the run fails with this */
+    uint32_t origin;     /* node of the user's graph; PP_NONE */
+    const char *message; /* borrowed */
+} pp_condition;
+
 typedef struct pp_flat {
     pp_types *types; /* borrowed */
     PP_VEC(pp_prim) prims;
     PP_VEC(uint32_t) operands;
     PP_VEC(uint32_t) outputs; /* prim ids */
+    PP_VEC(pp_condition) conditions;
 } pp_flat;
 
 /* Each constructor appends a prim and gives its id; E_NOMEM, or E_INTERNAL when the contract above is broken

@@ -102,6 +102,11 @@ void pp_flat_print(const pp_flat *flat, pp_text *out)
         pp_type_print(flat->types, pp_flat_type(flat, id), out);
         pp_text_add(out, "\n");
     }
+    for (size_t i = 0; i < flat->conditions.n; i++) {
+        pp_text_add(out, "require ");
+        pp_size_print(pp_types_sizes(flat->types), flat->conditions.at[i].margin, out);
+        pp_text_add(out, " >= 0: %s\n", flat->conditions.at[i].message);
+    }
     pp_text_add(out, "outputs");
     for (size_t i = 0; i < flat->outputs.n; i++) pp_text_add(out, " %%%u", flat->outputs.at[i]);
     pp_text_add(out, "\n");

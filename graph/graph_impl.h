@@ -57,7 +57,9 @@ struct pp_graph {
     PP_VEC(pp_ref) operands;
     PP_VEC(pp_graph_input_row) inputs;
     PP_VEC(pp_expansion *) expansions;
-    PP_VEC(const char *) words; /* interned names */
+    PP_VEC(const char *) words;      /* interned names */
+    PP_VEC(pp_condition) conditions; /* of texts, beyond those of expansions; origin: the text's first node */
+    uint32_t text_first;             /* first node of the text at hand */
     pp_map by_key, by_input, by_word;
     pp_key key;          /* scratch of a call */
     PP_VEC(pp_ref) refs; /* scratch of a call */

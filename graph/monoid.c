@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/library_impl.h"
+#include "kernel/function_eval.h"
 
 typedef struct part_build {
     pp_library *library;
@@ -64,16 +65,11 @@ static ppto_status set_fixed(part_build *b)
 }
 
 /* The state as its name in the part: itself, or a tuple with fields. */
-static ppto_status set_state(part_build *b, const pp_monoid *m, const char *name, const pp_value *given)
+static ppto_status set_state(part_build *b, const pp_monoid *m, const char *name)
 {
     pp_value *items;
     PP_TRY(pp_eval_items(&b->ev, m->n_states, &items));
-    for (unsigned i = 0; i < m->n_states; i++) {
-        if (given != NULL)
-            items[i] = given[i];
-        else
-            PP_TRY(formal(b, m->state[i], &items[i]));
-    }
+    for (unsigned i = 0; i < m->n_states; i++) PP_TRY(formal(b, m->state[i], &items[i]));
     pp_value tuple = {.kind = PP_V_TUPLE, .n = m->n_states, .u.items = items};
     return pp_eval_set(&b->ev, name, m->n_states == 1 ? &items[0] : &tuple);
 }
@@ -148,9 +144,9 @@ static ppto_status make_part(part_build *b, const pp_monoid *m, const uint8_t *i
     const pp_value *values;
     unsigned n;
     PP_TRY(set_fixed(b));
-    if (w != LIFT) PP_TRY(set_state(b, m, part->arg[0], NULL));
+    if (w != LIFT) PP_TRY(set_state(b, m, part->arg[0]));
     if (w == JOIN)
-        PP_TRY(set_state(b, m, part->arg[1], NULL));
+        PP_TRY(set_state(b, m, part->arg[1]));
     else
         PP_TRY(set_elements(b, m, input, part, w == STEP ? 1 : 0, w == STEP));
     PP_TRY(run_part(b, part, &values, &n));
@@ -163,7 +159,7 @@ static ppto_status make_finish(part_build *b, pp_monoid *m)
     const pp_value *values;
     unsigned n;
     PP_TRY(set_fixed(b));
-    PP_TRY(set_state(b, m, b->definition->finish.arg[0], NULL));
+    PP_TRY(set_state(b, m, b->definition->finish.arg[0]));
     PP_TRY(run_part(b, &b->definition->finish, &values, &n));
     if (n == 0 || n > 4) return pp_eval_fail(&b->ev, PPTO_E_VALUE, "a fold has one to four results");
     m->n_results = (uint8_t)n;
@@ -175,7 +171,7 @@ static ppto_status make_finish(part_build *b, pp_monoid *m)
     return finish_part(b, "finish", values, n, m->result, &m->finish);
 }
 
-/* The results of an empty axis: finish of the unit, where that is a plain number. */
+/* The results of an empty axis: finish of the unit. */
 static ppto_status make_unit(part_build *b, pp_monoid *m, uint64_t *states)
 {
     const pp_definition *d = b->definition;
@@ -187,18 +183,9 @@ static ppto_status make_unit(part_build *b, pp_monoid *m, uint64_t *states)
     PP_TRY(states_expected(b, "unit", n, m->n_states));
     for (unsigned i = 0; i < n; i++)
         PP_TRY(pp_eval_bits(&b->ev, &values[i], (ppto_dtype)m->state[i], &states[i]));
-    if (d->finish.body != NULL) {
-        PP_TRY(set_state(b, m, d->finish.arg[0], values));
-        PP_TRY(run_part(b, &d->finish, &values, &n));
-    }
     m->has_unit = true;
-    for (unsigned i = 0; i < n; i++) {
-        if (!pp_value_is_number(&values[i])) {
-            m->has_unit = false;
-            return PPTO_OK;
-        }
-        PP_TRY(pp_eval_bits(&b->ev, &values[i], (ppto_dtype)m->result[i], &m->unit[i]));
-    }
+    if (m->finish != NULL) return pp_function_eval(m->finish, states, m->unit);
+    memcpy(m->unit, states, m->n_states * sizeof *states);
     return PPTO_OK;
 }
 

@@ -217,6 +217,18 @@ static ppto_status keep_live(const pp_flat *from, pp_flat *to)
     return status;
 }
 
+/* What must hold for the sizes of a run, needed or not. */
+static ppto_status keep_conditions(pp_graph *graph, const pp_flat *from, pp_flat *to)
+{
+    for (size_t i = 0; i < from->conditions.n; i++) {
+        pp_condition own = from->conditions.at[i];
+        own.message = pp_arena_strndup(&graph->arena, own.message, strlen(own.message));
+        if (own.message == NULL) return PPTO_E_NOMEM;
+        PP_TRY(pp_vec_push(&to->conditions, own));
+    }
+    return PPTO_OK;
+}
+
 /* Operator and parameters as text: what a signature takes from a call. */
 static ppto_status describe(call *c, pp_expansion *x)
 {
@@ -300,6 +312,7 @@ static ppto_status expand_call(call *c, pp_expansion **out)
     own->definition = c->definition;
     own->n_operands = x.n_operands;
     if (status == PPTO_OK) status = keep_live(&x.flat, &own->flat);
+    if (status == PPTO_OK) status = keep_conditions(graph, &x.flat, &own->flat);
     if (status == PPTO_OK) status = fill_expansion(c, own);
     if (status == PPTO_OK) status = pp_vec_push(&graph->expansions, own);
     if (status != PPTO_OK) pp_flat_free(&own->flat);

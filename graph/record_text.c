@@ -53,6 +53,11 @@ ppto_status pp_program_name(pp_eval *ev, const pp_expr *e, pp_value *out)
     return ev->program->declare(ev->program->arg, ev->graph, e->name, &out->u.ref, ev->err);
 }
 
+const pp_unit *pp_program_unit(const pp_eval *ev)
+{
+    return ev->program != NULL ? ev->program->unit : NULL;
+}
+
 ppto_status pp_program_check_name(pp_eval *ev, const char *name)
 {
     pp_ref ref;
@@ -213,6 +218,7 @@ ppto_status pp_graph_text(pp_graph *graph, const pp_unit *unit, const pp_ref *do
                   .arena = &arena,
                   .program = &program};
     *n_results = 0;
+    graph->text_first = (uint32_t)graph->nodes.n;
     ppto_status status = pp_graph_no_memory(graph, run(&ev), &err);
     if (status == PPTO_OK) status = hand_over(graph, &program, names, results, n_results);
     if (status != PPTO_OK) {

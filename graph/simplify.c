@@ -189,6 +189,8 @@ ppto_status pp_simplify(const pp_flat *from, pp_flat *to, uint8_t *used, size_t 
         if (alive[id]) status = rebuild(&s, id);
     for (size_t i = 0; status == PPTO_OK && i < from->outputs.n; i++)
         status = pp_vec_push(&to->outputs, s.now[from->outputs.at[i]]);
+    for (size_t i = 0; status == PPTO_OK && i < from->conditions.n; i++)
+        status = pp_vec_push(&to->conditions, from->conditions.at[i]);
     pp_free(alive);
     pp_free(s.now);
     pp_map_free(&s.seen);

@@ -27,6 +27,7 @@ void pp_graph_destroy(pp_graph *graph)
     pp_vec_free(&graph->inputs);
     pp_vec_free(&graph->expansions);
     pp_vec_free(&graph->words);
+    pp_vec_free(&graph->conditions);
     pp_vec_free(&graph->key);
     pp_vec_free(&graph->refs);
     pp_map_free(&graph->by_key);

@@ -28,6 +28,8 @@ ppto_status pp_flat_transfer(pp_flat *flat, pp_types *types)
         if (p->kind == PP_P_PAD) p->u.before = pp_size_import(to, from, p->u.before);
         if (p->kind == PP_P_SLICE) p->u.slice.start = pp_size_import(to, from, p->u.slice.start);
     }
+    for (size_t i = 0; i < flat->conditions.n; i++)
+        flat->conditions.at[i].margin = pp_size_import(to, from, flat->conditions.at[i].margin);
     pp_map_free(&known);
     flat->types = types;
     return status == PPTO_OK ? pp_sizes_status(to) : status;

@@ -38,9 +38,8 @@ void pp_value_print(const pp_sizes *sizes, const pp_value *value, pp_text *out)
     case PP_V_WIDE: pp_text_add(out, "%" PRIu64, value->u.bits); break;
     case PP_V_FLOAT: print_float(value->u.f, out); break;
     case PP_V_BOOL:
-        pp_text_add(out, value->u.truth == PP_TRUE    ? "true"
-                         : value->u.truth == PP_FALSE ? "false"
-                                                      : "unknown");
+        if (value->u.truth == PP_UNKNOWN) pp_size_print(sizes, value->u.margin, out);
+        pp_text_add(out, value->u.truth == PP_TRUE ? "true" : value->u.truth == PP_FALSE ? "false" : " >= 0");
         break;
     case PP_V_DTYPE: pp_text_add(out, "%s", ppto_dtype_name((ppto_dtype)value->u.dtype)); break;
     case PP_V_BEYOND:
@@ -78,7 +77,12 @@ ppto_status pp_value_key(const pp_sizes *sizes, const pp_value *value, bool symb
         break;
     case PP_V_WIDE: word = value->u.bits; break;
     case PP_V_FLOAT: memcpy(&word, &value->u.f, sizeof word); break;
-    case PP_V_BOOL: word = value->u.truth; break;
+    case PP_V_BOOL:
+        word = value->u.truth;
+        if (word != PP_UNKNOWN) break;
+        if (!symbolic) return PPTO_E_UNSUPPORTED;
+        word |= (uint64_t)(uint32_t)value->u.margin << 8;
+        break;
     case PP_V_DTYPE: word = value->u.dtype; break;
     case PP_V_NONE: break;
     case PP_V_BEYOND:

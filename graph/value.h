@@ -13,7 +13,7 @@ typedef enum pp_value_kind {
     PP_V_WIDE,   /* bits: an integer from 2**63 to 2**64 - 1 */
     PP_V_BEYOND, /* text: digits of an integer beyond these, perhaps with a sign */
     PP_V_FLOAT,  /* f */
-    PP_V_BOOL,   /* truth */
+    PP_V_BOOL,   /* truth, margin */
     PP_V_DTYPE,  /* dtype */
     PP_V_STR,    /* text */
     PP_V_LIST,   /* items, n */
@@ -22,7 +22,7 @@ typedef enum pp_value_kind {
     PP_V_REF     /* ref: a result of a recorded node */
 } pp_value_kind;
 
-/* PP_UNKNOWN: depends on sizes that are not known yet. */
+/* PP_UNKNOWN: depends on sizes that are not known yet; the margin says how. */
 typedef enum pp_truth { PP_FALSE, PP_TRUE, PP_UNKNOWN } pp_truth;
 
 typedef struct pp_value {
@@ -32,7 +32,10 @@ typedef struct pp_value {
         pp_size size;
         uint64_t bits;
         double f;
-        uint8_t truth; /* pp_truth */
+        struct {
+            uint8_t truth;  /* pp_truth */
+            pp_size margin; /* UNKNOWN: true exactly when it is not negative */
+        };
         uint8_t dtype;
         const char *text;
         const struct pp_value *items;

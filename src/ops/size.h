@@ -40,6 +40,7 @@ bool pp_sizes_has(const pp_sizes *table, const char *name); /* whether a size of
 size_t pp_sizes_names(const pp_sizes *table);
 const char *pp_sizes_name_at(const pp_sizes *table, size_t i);
 bool pp_size_as_name(const pp_sizes *table, pp_size a, size_t *index); /* a is exactly one name */
+bool pp_size_uses(const pp_sizes *table, pp_size a, size_t name);      /* a depends on the name */
 ppto_status pp_size_eval(const pp_sizes *table, pp_size a, const int64_t *names,
                          int64_t *out);                             /* E_SIZE on overflow */
 void pp_size_print(const pp_sizes *table, pp_size a, pp_text *out); /* "N*512 + 1", "max(N - 2, 0)" */

@@ -94,10 +94,9 @@ static void mark_atoms(const pp_sizes *t, pp_size a, atom_value *atoms)
     }
 }
 
-static ppto_status eval_marked(const pp_sizes *t, pp_size a, const int64_t *names, atom_value *atoms,
-                               int64_t *out)
+/* Everything a is computed from. */
+static void mark_all(const pp_sizes *t, pp_size a, atom_value *atoms)
 {
-    memset(atoms, 0, t->atoms.n * sizeof *atoms);
     mark_atoms(t, a, atoms);
     for (size_t i = t->atoms.n; i-- > 0;) {
         const pp_atom *atom = &t->atoms.at[i];
@@ -105,6 +104,13 @@ static ppto_status eval_marked(const pp_sizes *t, pp_size a, const int64_t *name
         mark_atoms(t, atom->a, atoms);
         mark_atoms(t, atom->b, atoms);
     }
+}
+
+static ppto_status eval_marked(const pp_sizes *t, pp_size a, const int64_t *names, atom_value *atoms,
+                               int64_t *out)
+{
+    memset(atoms, 0, t->atoms.n * sizeof *atoms);
+    mark_all(t, a, atoms);
     for (size_t i = 0; i < t->atoms.n; i++) {
         const pp_atom *atom = &t->atoms.at[i];
         if (!atoms[i].needed) continue;
@@ -114,6 +120,20 @@ static ppto_status eval_marked(const pp_sizes *t, pp_size a, const int64_t *name
             PP_TRY(eval_atom(t, atom, atoms, &atoms[i].value));
     }
     return eval_poly(t, a, atoms, out);
+}
+
+bool pp_size_uses(const pp_sizes *table, pp_size a, size_t name)
+{
+    atom_value *atoms = pp_calloc(table->atoms.n + 1, sizeof *atoms);
+    bool uses = false;
+    if (atoms == NULL) return false;
+    mark_all(table, a, atoms);
+    for (size_t i = 0; i < table->atoms.n; i++) {
+        const pp_atom *atom = &table->atoms.at[i];
+        uses = uses || (atoms[i].needed && atom->kind == PP_ATOM_NAME && (size_t)atom->a == name);
+    }
+    pp_free(atoms);
+    return uses;
 }
 
 ppto_status pp_size_eval(const pp_sizes *table, pp_size a, const int64_t *names, int64_t *out)

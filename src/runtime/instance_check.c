@@ -1,35 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What recording could not decide because a size was only a name: once the sizes are known and before
- * anything is laid out or run, every view must lie inside its operand, no size may be negative, and a
- * reduction over an axis of size 0 needs a unit. Without this a kernel would read beyond a buffer. */
+ * anything is laid out or run, the conditions of the graph must hold, every view must lie inside its operand
+ * and no size may be negative. Without this a kernel would read beyond a buffer. A message says what the one
+ * at the call would, then the values of the sizes and where it was recorded. */
 #include "base/checked.h"
 #include "runtime/runtime.h"
 
 typedef struct shape {
     int64_t dim[PPTO_MAX_RANK];
-    bool empty;
 } shape;
+
+/* "; N = 3, M = 0" of the names the size depends on. */
+static void add_values(const pp_plan *plan, const int64_t *names, pp_size size, const char **comma,
+                       pp_text *out)
+{
+    const pp_sizes *sizes = pp_types_sizes(plan->types);
+    for (size_t i = 0; i < pp_sizes_names(sizes); i++) {
+        if (!pp_size_uses(sizes, size, i)) continue;
+        pp_text_add(out, "%s%s = %lld", *comma, pp_sizes_name_at(sizes, i), (long long)names[i]);
+        *comma = ", ";
+    }
+}
+
+static void add_place(const pp_origin *origin, pp_text *out)
+{
+    if (origin != NULL && origin->site.file != NULL)
+        pp_text_add(out, "\n  recorded at %s:%d", origin->site.file, (int)origin->site.line);
+}
+
+/* The error of a prim: what is wrong with its operand's axis. */
+static ppto_status refuse(const pp_plan *plan, const int64_t *names, uint32_t id, ppto_status code,
+                          pp_size size, const char *what, pp_error *err)
+{
+    const pp_origin *origin = pp_plan_origin(plan, id);
+    const char *comma = "; ";
+    pp_text text = {0};
+    pp_text_add(&text, "%s: %s", origin->operator_name, what);
+    add_values(plan, names, size, &comma, &text);
+    add_place(origin, &text);
+    ppto_status status = pp_fail(err, code, "%s", text.at != NULL ? text.at : what);
+    pp_text_free(&text);
+    return status;
+}
+
+static ppto_status check_condition(const pp_plan *plan, const int64_t *names, const pp_condition *c,
+                                   pp_error *err)
+{
+    int64_t margin;
+    const char *comma = "; ";
+    ppto_status status = pp_size_eval(pp_types_sizes(plan->types), c->margin, names, &margin);
+    if (status == PPTO_E_NOMEM || (status == PPTO_OK && margin >= 0)) return status;
+    pp_text text = {0};
+    pp_text_add(&text, "%s", c->message);
+    add_values(plan, names, c->margin, &comma, &text);
+    add_place(c->origin < plan->n_origins ? &plan->origins[c->origin] : NULL, &text);
+    status = pp_fail(err, c->code, "%s", text.at != NULL ? text.at : c->message);
+    pp_text_free(&text);
+    return status;
+}
 
 static ppto_status shape_of(const pp_plan *plan, const int64_t *names, uint32_t prim, shape *out,
                             pp_error *err)
 {
     const pp_type *type = pp_flat_type(&plan->flat, prim);
-    out->empty = false;
     for (uint32_t i = 0; i < type->rank; i++) {
-        PP_TRY(pp_size_eval(pp_types_sizes(plan->types), type->dim[i], names, &out->dim[i]));
-        if (out->dim[i] < 0)
-            return pp_fail(err, PPTO_E_SHAPE, "%s: axis %u would have the size %lld",
-                           pp_plan_origin(plan, prim)->operator_name, i, (long long)out->dim[i]);
-        out->empty = out->empty || out->dim[i] == 0;
+        ppto_status status = pp_size_eval(pp_types_sizes(plan->types), type->dim[i], names, &out->dim[i]);
+        char what[80] = "a size overflows 64 bits";
+        if (status == PPTO_OK && out->dim[i] < 0) {
+            snprintf(what, sizeof what, "axis %u would have the size %lld", i, (long long)out->dim[i]);
+            status = PPTO_E_SHAPE;
+        } else if (status == PPTO_E_VALUE) {
+            snprintf(what, sizeof what, "the size of axis %u is a division by zero", i);
+        }
+        if (status == PPTO_E_NOMEM) return status;
+        if (status != PPTO_OK) return refuse(plan, names, prim, status, type->dim[i], what, err);
     }
     return PPTO_OK;
 }
 
-static ppto_status outside(const pp_plan *plan, uint32_t prim, int64_t at, const shape *x, pp_error *err)
+static ppto_status outside(const pp_plan *plan, const int64_t *names, uint32_t prim, int64_t at,
+                           const shape *x, pp_error *err)
 {
     uint32_t axis = plan->flat.prims.at[prim].axis;
-    return pp_fail(err, PPTO_E_VALUE, "%s: %lld is out of range for axis %u of size %lld",
-                   pp_plan_origin(plan, prim)->operator_name, (long long)at, axis, (long long)x->dim[axis]);
+    const pp_type *type = pp_flat_type(&plan->flat, pp_flat_operands(&plan->flat, prim)[0]);
+    char what[120];
+    snprintf(what, sizeof what, "%lld is out of range for axis %u of size %lld", (long long)at, axis,
+             (long long)x->dim[axis]);
+    return refuse(plan, names, prim, PPTO_E_VALUE, type->dim[axis], what, err);
 }
 
 static ppto_status check_slice(const pp_plan *plan, const int64_t *names, uint32_t id, const shape *x,
@@ -40,8 +97,8 @@ static ppto_status check_slice(const pp_plan *plan, const int64_t *names, uint32
     PP_TRY(pp_size_eval(pp_types_sizes(plan->types), p->u.slice.start, names, &start));
     if (!pp_mul_i64(y->dim[p->axis] - 1, p->u.slice.step, &last) || !pp_add_i64(start, last, &last))
         return pp_fail(err, PPTO_E_SIZE, "a size overflows 64 bits");
-    if (start < 0 || start >= x->dim[p->axis]) return outside(plan, id, start, x, err);
-    return last < 0 || last >= x->dim[p->axis] ? outside(plan, id, last, x, err) : PPTO_OK;
+    if (start < 0 || start >= x->dim[p->axis]) return outside(plan, names, id, start, x, err);
+    return last < 0 || last >= x->dim[p->axis] ? outside(plan, names, id, last, x, err) : PPTO_OK;
 }
 
 static ppto_status check_pad(const pp_plan *plan, const int64_t *names, uint32_t id, const shape *x,
@@ -51,41 +108,21 @@ static ppto_status check_pad(const pp_plan *plan, const int64_t *names, uint32_t
     int64_t before;
     PP_TRY(pp_size_eval(pp_types_sizes(plan->types), p->u.before, names, &before));
     if (before >= 0 && before <= y->dim[p->axis] - x->dim[p->axis]) return PPTO_OK;
-    return pp_fail(err, PPTO_E_VALUE, "%s: a width is negative", pp_plan_origin(plan, id)->operator_name);
-}
-
-static ppto_status check_reduce(const pp_plan *plan, uint32_t id, const shape *x, pp_error *err)
-{
-    const pp_prim *p = &plan->flat.prims.at[id];
-    const pp_type *type = pp_flat_type(&plan->flat, pp_flat_operands(&plan->flat, id)[0]);
-    bool nothing = false, results = true;
-    for (uint32_t i = 0; i < type->rank; i++) {
-        bool reduced = p->u.fold.axes >> i & 1;
-        nothing = nothing || (reduced && x->dim[i] == 0);
-        results = results && (reduced || x->dim[i] != 0);
-    }
-    if (!nothing || !results) return PPTO_OK;
-    const pp_monoid *monoid = p->u.fold.monoid;
-    const char *name = pp_plan_origin(plan, id)->operator_name;
-    if (!monoid->has_unit) return pp_fail(err, PPTO_E_SHAPE, "%s: an axis of size 0 has no result", name);
-    for (uint32_t i = 0; i < monoid->n_results; i++) /* kernels leave 0 where they fold nothing */
-        if (monoid->unit[i] != 0)
-            return pp_fail(err, PPTO_E_UNSUPPORTED,
-                           "%s: an axis whose size was a name when it was recorded has the size 0", name);
-    return PPTO_OK;
+    return refuse(plan, names, id, PPTO_E_VALUE, p->u.before, "a width is negative", err);
 }
 
 ppto_status pp_instance_check(const pp_plan *plan, const int64_t *names, pp_error *err)
 {
+    for (size_t i = 0; i < plan->flat.conditions.n; i++)
+        PP_TRY(check_condition(plan, names, &plan->flat.conditions.at[i], err));
     for (uint32_t id = 0; id < plan->flat.prims.n; id++) {
         const pp_prim *p = &plan->flat.prims.at[id];
-        shape x = {{0}, false}, y;
+        shape x = {{0}}, y;
         PP_TRY(shape_of(plan, names, id, &y, err));
         if (p->n_operands == 0) continue;
         PP_TRY(shape_of(plan, names, pp_flat_operands(&plan->flat, id)[0], &x, err));
-        if (p->kind == PP_P_SLICE && !y.empty) PP_TRY(check_slice(plan, names, id, &x, &y, err));
+        if (p->kind == PP_P_SLICE && y.dim[p->axis] != 0) PP_TRY(check_slice(plan, names, id, &x, &y, err));
         if (p->kind == PP_P_PAD) PP_TRY(check_pad(plan, names, id, &x, &y, err));
-        if (p->kind == PP_P_REDUCE) PP_TRY(check_reduce(plan, id, &x, err));
     }
     return PPTO_OK;
 }

@@ -138,6 +138,12 @@ static ppto_status keep_origins(pp_plan *plan, pp_graph *graph)
         uint32_t origin = plan->flat.prims.at[id].origin;
         if (origin != PP_NONE && origin >= plan->n_origins) plan->n_origins = origin + 1u;
     }
+    for (size_t i = 0; i < plan->flat.conditions.n; i++) {
+        pp_condition *c = &plan->flat.conditions.at[i];
+        if (c->origin != PP_NONE && c->origin >= plan->n_origins) plan->n_origins = c->origin + 1u;
+        c->message = pp_arena_strndup(&plan->arena, c->message, strlen(c->message));
+        if (!c->message) return PPTO_E_NOMEM;
+    }
     plan->origins = pp_calloc(plan->n_origins + 1, sizeof *plan->origins);
     if (!plan->origins) return PPTO_E_NOMEM;
     for (uint32_t i = 0; i < plan->n_origins; i++) {

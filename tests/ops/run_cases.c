@@ -4,8 +4,10 @@
  * Runs every line of cases.txt (`expression | name=dtype[sizes]:filler …`) on the reference device and on
  * every configuration of the CPU device and compares bytes: executors, threads, instruction sets, optimiser,
  * grains. Half of the configurations get their inputs wrapped backwards; a second pass repeats every input
- * along its first axis by a stride of 0. --dump writes inputs and results as NPY instead (<case>.<input>.npy,
- * <case>.=<output>.npy), which compare_numpy.py reads. One line per failure, then `N passed, N failed`. */
+ * along its first axis by a stride of 0; in a third every size but 1 is a name when the case is recorded
+ * (where its operators can be recorded so). --dump writes inputs and results as NPY instead
+ * (<case>.<input>.npy, <case>.=<output>.npy), which compare_numpy.py reads. One line per failure, then `N
+ * passed, N failed`. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,7 +21,7 @@
 enum { CASE_INPUTS = 8, CASE_RESULTS = 16, CASE_NAME = 32 };
 
 typedef struct binding {
-    char name[CASE_NAME], dims[128], filler[64];
+    char name[CASE_NAME], dims[128], named[160], filler[64];
     bool number, is_float;
     ppto_dtype dtype;
     int rank;
@@ -29,6 +31,7 @@ typedef struct binding {
 
 typedef struct one_case {
     int line;
+    bool named; /* sizes are names when recorded */
     char text[512];
     int n;
     binding input[CASE_INPUTS];
@@ -59,7 +62,10 @@ static bool parse_array(binding *b, char *open)
     snprintf(b->filler, sizeof b->filler, "%s", close[1] == ':' ? close + 2 : "random(1)");
     snprintf(b->dims, sizeof b->dims, "%s", open + 1);
     for (char *at = open + 1; *at && b->rank < PPTO_MAX_RANK;) {
-        b->shape[b->rank++] = strtoll(at, &at, 10);
+        int64_t size = b->shape[b->rank++] = strtoll(at, &at, 10);
+        size_t n = strlen(b->named);
+        snprintf(b->named + n, sizeof b->named - n, size == 1 ? "%s1" : "%sS%lld", n ? "," : "",
+                 (long long)size);
         if (*at == ',') at++;
     }
     return true;
@@ -102,7 +108,7 @@ static ppto_tensor *declare(void *arg, ppto_graph *graph, const char *name)
         const binding *b = &c->input[i];
         if (strcmp(b->name, name) != 0) continue;
         return b->number ? ppto_input_number(graph, name, b->is_float)
-                         : ppto_input(graph, name, b->dtype, b->dims);
+                         : ppto_input(graph, name, b->dtype, c->named ? b->named : b->dims);
     }
     return NULL;
 }
@@ -193,10 +199,31 @@ static bool same(const outcome *want, const outcome *got, char *text, size_t siz
     return true;
 }
 
+/* Sizes that are names mean what the numbers mean. */
+static bool check_named(ppto_context **ctx, ppto_context *reference, const one_case *c, char *text,
+                        size_t size)
+{
+    one_case named = *c;
+    outcome want = {0}, got = {0}, slow = {0};
+    char why[512];
+    bool passed = true;
+    named.named = true;
+    run(reference, c, LIE_PLAIN, &want);
+    run(reference, &named, LIE_PLAIN, &slow);
+    if (ctx[0]) run(ctx[0], &named, LIE_PLAIN, &got);
+    if (slow.status == PPTO_OK) passed = same(&want, &slow, why, sizeof why);
+    if (passed && ctx[0]) passed = same(&slow, &got, why, sizeof why);
+    if (!passed) snprintf(text, size, "named sizes: %s", why);
+    outcome_release(&want);
+    outcome_release(&got);
+    outcome_release(&slow);
+    return passed;
+}
+
 /* One case on every configuration; the first difference into text. */
 static bool check(ppto_context **ctx, ppto_context *reference, const one_case *c, char *text, size_t size)
 {
-    bool passed = true;
+    bool passed = check_named(ctx, reference, c, text, size);
     for (int pass = 0; pass < 2 && passed; pass++) {
         outcome want = {0};
         run(reference, c, pass ? LIE_REPEATED_COPY : LIE_PLAIN, &want);

@@ -66,7 +66,9 @@ static const pp_monoid joined = {.name = "joined",
                                  .state = {PPTO_F32},
                                  .result = {PPTO_F32},
                                  .join = &same,
-                                 .joined = true};
+                                 .joined = true,
+                                 .has_unit = true,
+                                 .unit = {7}};
 static const pp_monoid open_fold = {.name = "open",
                                     .n_states = 1,
                                     .n_inputs = 1,
@@ -80,6 +82,10 @@ static const pp_prim *reduced(uint32_t x, uint32_t axes, uint32_t *part)
 {
     cr_assert_eq(pp_flat_reduce(&flat, &whole, &joined, &open_fold, axes, &x, 1, part), PPTO_OK);
     const pp_prim *p = pp_flat_prim(&flat, *part);
+    if (p->kind == PP_P_MAP && p->op == PP_SELECT) { /* the unit where a named axis is empty */
+        *part = pp_flat_operands(&flat, *part)[2];
+        p = pp_flat_prim(&flat, *part);
+    }
     return p->kind == PP_P_PART ? pp_flat_prim(&flat, pp_flat_operands(&flat, *part)[0]) : p;
 }
 
@@ -152,9 +158,15 @@ Test(flat, an_empty_axis_gives_the_unit)
     cr_expect_eq(p->kind, PP_P_BROADCAST);
     expect_type(part, "f32[3]");
     cr_expect_eq(pp_flat_prim(&flat, pp_flat_operands(&flat, part)[0])->u.bits, 7);
-    cr_expect_eq(pp_flat_reduce(&flat, &open_fold, &joined, &open_fold, 2, &x, 1, &part), PPTO_E_SHAPE);
     p = reduced(x, 1, &part);
     cr_expect_eq(p->kind, PP_P_REDUCE, "an empty axis that stays is no matter");
+    x = input(PPTO_F32, "3, N");
+    p = reduced(x, 2, &part);
+    cr_expect_eq(p->kind, PP_P_REDUCE);
+    p = pp_flat_prim(&flat, (uint32_t)flat.prims.n - 1);
+    cr_expect(p->kind == PP_P_MAP && p->op == PP_SELECT, "the unit where N is 0 at the run");
+    reduced(x, 1, &part);
+    cr_expect_eq(pp_flat_prim(&flat, (uint32_t)flat.prims.n - 1)->kind, PP_P_PART, "3 is never 0");
 }
 
 Test(flat, scans_and_contractions)
