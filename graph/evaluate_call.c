@@ -25,7 +25,6 @@ ppto_status pp_eval_body(pp_eval *ev, const pp_definition *d, const pp_value *bo
     if (status == PPTO_OK) status = pp_eval_set_sizes(ev, d, bound);
     if (status == PPTO_OK) status = pp_eval_block(ev, d->body, &valued, out);
     if (status == PPTO_OK && !valued) status = pp_eval_fail(ev, PPTO_E_INTERNAL, "the body has no value");
-    if (status == PPTO_OK && out->kind == PP_V_LIST) out->kind = PP_V_TUPLE;
     ev->definition = outer;
     ev->own = own;
     ev->own_at = own_at;

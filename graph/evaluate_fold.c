@@ -25,19 +25,14 @@ static ppto_status results(pp_eval *ev, const uint32_t *parts, unsigned n, pp_va
     return PPTO_OK;
 }
 
-/* Without a unit no reduced axis may be empty, unless there are no results: now where sizes are known, else
- * at the run. */
+/* Without a unit no reduced axis may be empty: now where sizes are known, else at the run. */
 static ppto_status need_elements(pp_eval *ev, uint32_t x, uint32_t set)
 {
     const pp_type type = *pp_flat_type(ev->flat, x);
-    pp_size nothing = pp_size_const(ev->sizes, -1); /* not negative where a kept axis is empty */
-    for (uint32_t i = 0; i < type.rank; i++)
-        if (!(set >> i & 1))
-            nothing = pp_size_max(ev->sizes, nothing, pp_size_sub(ev->sizes, PP_SIZE_0, type.dim[i]));
     for (uint32_t i = 0; i < type.rank; i++) {
         pp_text text = {0};
         if (!(set >> i & 1) || pp_size_is_le(ev->sizes, PP_SIZE_1, type.dim[i]) == 1) continue;
-        pp_size margin = pp_size_max(ev->sizes, pp_size_sub(ev->sizes, type.dim[i], PP_SIZE_1), nothing);
+        pp_size margin = pp_size_sub(ev->sizes, type.dim[i], PP_SIZE_1);
         pp_text_add(&text, "axis %u of ", i);
         pp_type_print(ev->types, &type, &text);
         pp_text_add(&text, " has size 0, and there is no result over no elements");

@@ -20,8 +20,8 @@ static ppto_status eval_values(pp_eval *ev, const pp_expr *e, pp_value *out)
         pp_value value = {0};
         status = pp_eval_expr(ev, e, &value);
         if (status != PPTO_OK) break;
-        if (value.kind != PP_V_TUPLE) status = pp_vec_push(&items, value);
-        for (uint32_t i = 0; value.kind == PP_V_TUPLE && i < value.n && status == PPTO_OK; i++)
+        if (!pp_value_is_list(&value)) status = pp_vec_push(&items, value);
+        for (uint32_t i = 0; pp_value_is_list(&value) && i < value.n && status == PPTO_OK; i++)
             status = pp_vec_push(&items, value.u.items[i]);
     }
     pp_value *own = NULL;

@@ -224,11 +224,11 @@ static ppto_status reduce_nothing(pp_flat *flat, const pp_monoid *monoid, uint32
 {
     pp_size dims[PPTO_MAX_RANK] = {0};
     uint32_t rank = kept_dims(pp_flat_type(flat, x), axes, dims);
+    if (!monoid->has_unit) return PPTO_E_SHAPE;
     for (uint32_t i = 0; i < monoid->n_results; i++) {
         ppto_dtype dtype = (ppto_dtype)monoid->result[i];
         bool own_weak = weak && (dtype == PPTO_I64 || dtype == PPTO_F64);
-        uint64_t unit = monoid->has_unit ? monoid->unit[i] : 0; /* without one there are no results */
-        PP_TRY(pp_flat_literal(flat, dtype, own_weak, unit, &parts[i]));
+        PP_TRY(pp_flat_literal(flat, dtype, own_weak, monoid->unit[i], &parts[i]));
         PP_TRY(pp_flat_broadcast(flat, parts[i], rank, dims, &parts[i]));
     }
     return PPTO_OK;
@@ -246,7 +246,7 @@ static bool all_zero(const uint64_t *bits, unsigned n)
 static bool empty_is_unit(const pp_monoid *joined, const pp_monoid *unfinished, bool in_two_steps)
 {
     uint64_t states[8] = {0}, next[4];
-    if (!joined->has_unit) return true; /* recording sees to it that there are elements, or no results */
+    if (!joined->has_unit) return true; /* the caller sees to it that there are elements */
     if (!all_zero(joined->unit, joined->n_results) || !all_zero(unfinished->unit, unfinished->n_states))
         return false;
     if (!in_two_steps) return true;

@@ -13,6 +13,7 @@ typedef struct pp_expansion {
     size_t n_key;
     pp_flat flat;
     uint32_t n_operands, n_results;
+    bool listed;             /* its value is a list of results, also when that has one */
     const pp_type_id *types; /* of the results */
     const uint16_t *fits;    /* per operand: integer dtypes a weak integer literal must fit, a bit set */
     const char *text;        /* operator and parameters, for signatures */

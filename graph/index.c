@@ -228,6 +228,14 @@ static pp_through reshape_block(pp_index *ix, const pp_type *from, const pp_type
     return PP_THROUGH_OK;
 }
 
+/* No element at all: no index is ever asked for, so any will do. */
+static bool is_empty(const pp_type *type)
+{
+    bool empty = false;
+    for (uint32_t i = 0; i < type->rank; i++) empty = empty || type->dim[i] == PP_SIZE_0;
+    return empty;
+}
+
 /* Blocks of dims with equal products, sizes of 1 skipped. */
 static pp_through through_reshape(pp_index *ix, const pp_type *from, const pp_type *to, const pp_imap *map,
                                   pp_imap *out)
@@ -238,6 +246,11 @@ static pp_through through_reshape(pp_index *ix, const pp_type *from, const pp_ty
     pp_type squeezed_from = *from, squeezed_to = *to;
     pp_imap *dense = new_map(ix, to->rank, 0), *result = new_map(ix, from->rank, 0);
     if (!dense || !result) return PP_THROUGH_NOMEM;
+    if (is_empty(to)) {
+        for (uint32_t i = 0; i < from->rank; i++)
+            if (!start_expr(ix, &out->dim[i], PP_SIZE_0)) return PP_THROUGH_NOMEM;
+        return PP_THROUGH_OK;
+    }
     for (uint32_t i = 0; i < from->rank; i++)
         if (!is_one(ix, from->dim[i])) squeezed_from.dim[na] = from->dim[i], a[na++] = (uint8_t)i;
     for (uint32_t j = 0; j < to->rank; j++)

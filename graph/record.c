@@ -138,6 +138,7 @@ typedef struct expander {
     pp_flat flat;
     pp_eval ev; /* TENSORS */
     uint32_t n_operands;
+    bool listed;
 } expander;
 
 static ppto_status formal(expander *x, const pp_value *value, pp_value *out)
@@ -174,6 +175,7 @@ static ppto_status take_results(expander *x, const pp_value *result)
 {
     const pp_value *items = pp_value_is_list(result) ? result->u.items : result;
     uint32_t n = pp_value_is_list(result) ? result->n : 1;
+    x->listed = result->kind == PP_V_LIST;
     if (n == 0 || n > PP_MAX_RESULTS)
         return pp_eval_fail(&x->ev, PPTO_E_LIMIT, "%u results, expected 1 to %d", n, PP_MAX_RESULTS);
     for (uint32_t i = 0; i < n; i++) {
@@ -311,6 +313,7 @@ static ppto_status expand_call(call *c, pp_expansion **out)
     ppto_status status = evaluate(&x);
     own->definition = c->definition;
     own->n_operands = x.n_operands;
+    own->listed = x.listed;
     if (status == PPTO_OK) status = keep_live(&x.flat, &own->flat);
     if (status == PPTO_OK) status = keep_conditions(graph, &x.flat, &own->flat);
     if (status == PPTO_OK) status = fill_expansion(c, own);

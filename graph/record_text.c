@@ -76,12 +76,13 @@ ppto_status pp_program_call(pp_eval *ev, const pp_definition *definition, const 
     PP_TRY(
         pp_graph_record(ev->graph, definition, called_as, given, n, scan, ev->program->site, ev->err, &node));
     uint32_t count = pp_graph_results(ev->graph, node);
+    bool listed = ev->graph->nodes.at[node].u.expansion->listed;
     *out = (pp_value){.kind = PP_V_REF, .u.ref = {node, 0}};
-    if (count == 1) return PPTO_OK;
+    if (count == 1 && !listed) return PPTO_OK;
     pp_value *items;
     PP_TRY(pp_eval_items(ev, count, &items));
     for (uint32_t i = 0; i < count; i++) items[i] = (pp_value){.kind = PP_V_REF, .u.ref = {node, i}};
-    *out = (pp_value){.kind = PP_V_TUPLE, .n = count, .u.items = items};
+    *out = (pp_value){.kind = listed ? PP_V_LIST : PP_V_TUPLE, .n = count, .u.items = items};
     return PPTO_OK;
 }
 

@@ -36,8 +36,8 @@ class Shim:
             dtype = np.uint64 if x.dtype.kind == "u" else np.int64
         y = function(x, axis=axis, dtype=dtype)
         if include_initial:
-            first = np.full_like(np.take(y, [0], axis) if y.shape[axis] else y, unit)
-            y = np.concatenate([first, y], axis)
+            shape = [1 if i == axis % y.ndim else n for i, n in enumerate(y.shape)]
+            y = np.concatenate([np.full(shape, unit, y.dtype), y], axis)
         return y
 
     def cumulative_sum(self, x, axis=None, dtype=None, include_initial=False):

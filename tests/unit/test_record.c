@@ -52,6 +52,24 @@ Test(record, subscripts_are_numpys)
     expect_failure("x[0, 0, 0]", PPTO_E_VALUE, "3 subscripts for rank 2");
 }
 
+Test(record, a_list_of_one_is_a_list)
+{
+    input("x", PPTO_F32, "1, 6");
+    expect_result("split(x, 1)", "f32[1, 6]");
+    expect_result("split(x, 1)[0]", "f32[1, 6]");
+    expect_result("unstack(x)[0]", "f32[6]");
+    expect_result("unstack(x)[-1][2:]", "f32[4]");
+    expect_result("meshgrid([x[0]])[0]", "f32[6]");
+    expect_result("p = split(x, 1)\noutput a = p[0]", "f32[1, 6]");
+    expect_result("p = split(x, 3, axis=1)\noutput a = p[2], b = concat(p, axis=0)", "f32[1, 2] f32[3, 2]");
+    expect_result("a, b = split(x, 2, axis=1)\noutput a", "f32[1, 3]");
+    expect_result("sum(x, axis=0)[0]", "f32[]");
+    expect_failure("split(x, 1)[1]", PPTO_E_VALUE, "a list of 1 has no item 1");
+    expect_failure("a, b = split(x, 1)\noutput a", PPTO_E_VALUE, "2 names for 1 results");
+    expect_failure("x + split(x, 1)", PPTO_E_VALUE, "use stack to make a tensor of a list");
+    expect_failure("p = moments(x, 0)", PPTO_E_VALUE, "assign them to names");
+}
+
 Test(record, messages_name_the_rule)
 {
     input("x", PPTO_F32, "N, 512");
