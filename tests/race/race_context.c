@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Several threads, one context: each records, compiles (the same structures as the others and its own), runs
- * at changing sizes and destroys, so that the library, the plan cache, the idle instances and the kernel
- * cache are met by several at once. Checked: every value, that the caches are hit, that no block is left.
+ * at changing sizes (0 is refused), explains while others run the same plan, and destroys, so that the
+ * library, the plan cache, the idle instances and the kernel cache are met by several at once. Checked: every
+ * value, that the caches are hit, that no block is left.
  *
  * A plain program for ThreadSanitizer: 0 = passed. RACE_ROUNDS=N in the environment sets another number of
  * rounds. */
@@ -65,6 +66,35 @@ static bool run_once(ppto_program *p, int64_t n, int depth, double a)
     return ok;
 }
 
+/* Every stage of a plan that others run at this moment. open: no size is bound, so that formulas are printed.
+ */
+static bool explain(ppto_program *p, bool open)
+{
+    static const ppto_explain_stage stages[] = {PPTO_EXPLAIN_SUMMARY, PPTO_EXPLAIN_GRAPH,
+                                                PPTO_EXPLAIN_FUSED,   PPTO_EXPLAIN_KERNEL,
+                                                PPTO_EXPLAIN_PLAN,    PPTO_EXPLAIN_SOURCE};
+    bool ok = true;
+    for (size_t i = 0; i < sizeof stages / sizeof *stages && ok; i++) {
+        char *text = NULL;
+        ok = ppto_program_explain(p, stages[i], i == 0, &text) == PPTO_OK || (open && i == 4);
+        if (!ok) complain("explain");
+        ppto_text_free(text);
+    }
+    return ok;
+}
+
+/* What the sizes of a run break is found by several threads at once, too. */
+static bool refuse_nothing(ppto_program *p)
+{
+    static const int64_t shape[] = {0, 4};
+    ppto_array *x = ppto_array_create(ctx, PPTO_F32, 2, shape), *y = NULL;
+    bool ok = x && ppto_program_bind_name(p, "x", x) == PPTO_OK && ppto_program_run(p, &y) == PPTO_E_SHAPE;
+    if (!ok) complain("a mean of no elements");
+    ppto_array_release(x);
+    ppto_array_release(y);
+    return ok;
+}
+
 static bool one_round(int thread, int round)
 {
     int depth = round % 3 == 2 ? 10 + thread : 1 + round % 5; /* every third is this thread's own */
@@ -75,12 +105,11 @@ static bool one_round(int thread, int round)
     bool ok = y && ppto_compile(1, &y, &p) == PPTO_OK;
     if (!ok) complain("compile");
     ppto_graph_destroy(g);
+    if (ok && round % 3 != 2) ok = explain(p, true);
     for (int i = 0; ok && i < 4; i++) ok = run_once(p, 1 + (thread + round * 4 + i) % (MOST - 1), depth, 2.0);
     if (ok && ppto_program_stats(p, &stats) == PPTO_OK && stats.plan_hit) atomic_fetch_add(&hits, 1);
-    char *text = NULL;
-    if (ok && round % 7 == 0 && ppto_program_explain(p, PPTO_EXPLAIN_SUMMARY, true, &text) != PPTO_OK)
-        complain("explain");
-    ppto_text_free(text);
+    if (ok && round % 7 == 0) ok = explain(p, false);
+    if (ok) ok = refuse_nothing(p);
     ppto_program_destroy(p);
     return ok;
 }
