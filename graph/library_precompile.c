@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the build compiles loops for: the shipped elementwise operators with default parameters in f32 and
- * f64, and the shipped folds in f32, f64 and i64 (other dtypes run primitive by primitive: compile time is
- * spent where numbers are crunched). What does not evaluate for a dtype is left out. */
+ * f64, and the shipped folds in f32, f64, i64, i32 and u8 (other dtypes run primitive by primitive: compile
+ * time is spent where numbers are crunched). What does not evaluate for a dtype is left out. */
 #include <string.h>
 
 #include "graph/library_impl.h"
@@ -78,7 +78,8 @@ static ppto_status collect_for(collect *c, const pp_definition *d, ppto_dtype dt
 
 static ppto_status collect_all(collect *c)
 {
-    static const uint8_t of_functions[] = {PPTO_F32, PPTO_F64}, of_folds[] = {PPTO_F32, PPTO_F64, PPTO_I64};
+    static const uint8_t of_functions[] = {PPTO_F32, PPTO_F64};
+    static const uint8_t of_folds[] = {PPTO_F32, PPTO_F64, PPTO_I64, PPTO_I32, PPTO_U8};
     size_t n = pp_library_count(c->library);
     for (size_t i = 0; i < n; i++) {
         const pp_definition *d = pp_library_at(c->library, i);

@@ -28,18 +28,27 @@ kind of workload
   record   nanoseconds per recorded node
   file     a 4 GB file in bounded memory: peer_files.py
 
+tables
+  Each [[workload]] has a name, group, inputs and a text for every peer. `over` lists values that stand for {NAME} in
+  name, inputs and texts: the entry is one workload for every choice (variations.toml). In a NumPy text `out` is the
+  result of the call before, None in the first, so that NumPy need not allocate. Without min_bytes there is no limit.
+  OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE are taken out of the environment of every peer: where they are set, OpenBLAS
+  runs a kernel that is not this processor's.
+
 ppto as a peer
-  PATH bench PROGRAM NAME=SPEC... --threads N --json
-  is run once per round; SPEC is the text of `inputs` (`f32[1024,1024]:uniform(-1,1)`). From the JSON object on its
+  PATH bench PROGRAM NAME=SPEC... --threads N --repeat M --json
+  is run once per round, M calls that fill about 30 ms (20 to 2000); SPEC is the text of `inputs` (`f32[1024,1024]:uniform(-1,1)`). From the JSON object on its
   stdout are read: median_seconds (required), compile_seconds, error (against its own float64 evaluation) and, for
   kind first, first_seconds. Kinds shapes, record and file are not asked of it.
 """
 
 import argparse
 import fnmatch
+import itertools
 import json
 import os
 import platform
+import re
 import select
 import shutil
 import statistics
@@ -56,6 +65,7 @@ SETTLE_SECONDS = 0.06           # lets the spinning threads of the previous peer
 SLOW_SECONDS = 0.4              # a peer with a sample above this is not sampled again
 QUIET = 0.03                    # waiting for a CPU up to this part of a sample is no disturbance
 TOLERANCE = {"f32": 1e-4, "f64": 1e-10}
+PPTO_SECONDS = 0.03             # what the calls of one run of ppto should fill
 
 
 # ------------------------------------------------------------------------------------------- environment
@@ -142,10 +152,12 @@ class Ppto:
     def __init__(self, path, threads):
         self.path, self.threads = path, threads
 
-    def bench(self, workload, timeout):
+    def bench(self, workload, timeout, seen=None):
+        """seen: seconds of a call, when known."""
+        repeat = 20 if not seen else max(20, min(2000, int(PPTO_SECONDS / seen)))
         command = [self.path, "bench", workload["ppto"].strip(),
                    *(f"{name}={spec}" for name, spec in workload.get("inputs", {}).items()),
-                   "--threads", str(self.threads), "--json"]
+                   "--threads", str(self.threads), "--repeat", str(repeat), "--json"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=timeout,
                                   preexec_fn=lambda: bind(self.threads))
@@ -186,6 +198,9 @@ def bandwidth(limits, working_set, reads_only):
     return best * 1e9
 
 
+SIZES = {"bool": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8, "u64": 8, "f64": 8}
+
+
 def output_fraction(workload):
     """The part of min_bytes that is written, from the sizes of the inputs."""
     from math import prod
@@ -193,7 +208,7 @@ def output_fraction(workload):
     for spec in workload["inputs"].values():
         dtype, rest = spec.split("[", 1)
         shape = [int(n) for n in rest.split("]")[0].split(",") if n]
-        read += prod(shape) * int(dtype[1:]) // 8
+        read += prod(shape) * SIZES[dtype]
     return 1 - read / workload["min_bytes"]
 
 
@@ -275,7 +290,10 @@ def sample_ppto(ppto, workload, figures):
     """Adds one run of `ppto bench` to its figures."""
     if "failed" in figures:
         return
-    answer = ppto.bench(workload, 120)
+    if "median" not in figures:
+        first = ppto.bench(workload, 120)
+        figures["median"] = first.get("median_seconds")
+    answer = ppto.bench(workload, 120, figures["median"])
     if "failed" in answer:
         figures.update(answer)
     else:
@@ -329,11 +347,12 @@ def judge(workload, outcome, limits, sgemm):
         result["best_seconds"] = valid[result["best"]]
     if result["kind"] == "steady":
         seconds, bound = limit_seconds(workload, limits, sgemm)
-        result.update(limit_seconds=seconds, bound=bound, min_bytes=workload["min_bytes"], flops=workload["flops"])
+        size, flops = workload.get("min_bytes", 0), workload.get("flops", 0)
+        result.update(limit_seconds=seconds, bound=bound, min_bytes=size, flops=flops)
         for figures in outcome.values():
             if figures.get("seconds"):
-                figures["gbps"] = workload["min_bytes"] / figures["seconds"] * 1e-9
-                figures["gflops"] = workload["flops"] / figures["seconds"] * 1e-9
+                figures["gbps"] = size / figures["seconds"] * 1e-9
+                figures["gflops"] = flops / figures["seconds"] * 1e-9
                 if seconds:
                     figures["fraction"] = seconds / figures["seconds"]
     return result
@@ -371,8 +390,23 @@ def line(result, threads):
             parts.append(f"{name} {figures['seconds']*1e3:.4g} ms{extra}{wrong}")
         elif "failed" in figures:
             parts.append(f"{name} FAILED {figures['failed'][:60]}")
+    numpy, ppto = (result["peers"].get(name, {}).get("seconds") for name in ("numpy", "ppto"))
+    if numpy and ppto:
+        parts.append(f"numpy/ppto {numpy/ppto:.2f}")
     limit = f" limit {result['limit_seconds']*1e3:.4g} ms" if result.get("limit_seconds") else ""
     return f"[{threads}] {result['workload']}: {', '.join(parts)}{limit}"
+
+
+def choices(workload):
+    """One workload for every choice of the values in `over`."""
+    over = workload.get("over", {})
+    for values in itertools.product(*over.values()):
+        chosen = dict(zip(over, map(str, values)))
+
+        def fill(text):
+            return re.sub(r"\{(\w+)\}", lambda match: chosen.get(match[1], match[0]), text)
+        yield {key: fill(value) if isinstance(value, str) else {name: fill(spec) for name, spec in value.items()}
+               if key == "inputs" else value for key, value in workload.items() if key != "over"}
 
 
 def main():
@@ -392,6 +426,7 @@ def main():
 
     everything = tomllib.loads((HERE / "workloads.toml").read_text())["workload"]
     further = tomllib.loads(Path(options.table).read_text())["workload"] if options.table else []
+    further = [choice for workload in further for choice in choices(workload)]
     patterns = options.workloads.split(",")
     chosen = [w for w in further or everything if any(
         w["group"] == p.removeprefix("group:") if p.startswith("group:") else fnmatch.fnmatch(w["name"], p)

@@ -58,6 +58,7 @@ typedef struct pp_block_set {
     pp_block_fn cast[PP_DTYPE_COUNT][PP_DTYPE_COUNT];    /* from, to */
     pp_block_fn bitcast[PP_DTYPE_COUNT][PP_DTYPE_COUNT]; /* NULL where widths differ */
     pp_block_fn canonical[PP_DTYPE_COUNT];               /* floats: copy with canonical NaN; others: copy */
+    bool (*has_nan[PP_DTYPE_COUNT])(size_t n, const void *in);         /* floats; others: NULL */
     void (*fill)(size_t n, void *out, const void *value, size_t size); /* one element repeated */
     /* out[i] = table[idx[i] & (length - 1)], idx u32; elements of 4 or 8 bytes. Register permutes where they
      * fit. */
@@ -65,10 +66,10 @@ typedef struct pp_block_set {
     /* Strided element copies: out[i] = *(in + i * stride) (bytes), and the reverse. size 1, 2, 4, 8. */
     void (*load_strided)(size_t n, void *out, const void *in, int64_t stride, size_t size);
     void (*store_strided)(size_t n, void *out, int64_t stride, const void *in, size_t size);
-    /* out[r * n + c] = *(in + r * row_stride + c * col_stride), row_stride == size: a transposing tile copy.
+    /* Rows `pitch` bytes apart: out row r, column c = *(in + r * size + c * col_stride): a transposing copy.
      */
-    void (*load_transposed)(size_t rows, size_t n, void *out, const void *in, int64_t col_stride,
-                            size_t size);
+    void (*load_transposed)(size_t rows, size_t n, void *out, size_t pitch, const void *in,
+                            int64_t col_stride, size_t size);
     /* memcpy with non-temporal stores; any alignment; the caller fences once at the end (fence). */
     void (*stream)(void *out, const void *in, size_t bytes);
     void (*fence)(void);

@@ -14,6 +14,8 @@
 #define PLACE_PAIR(from, to, name) AT(from) AT(to) = PP_LOOP_PAIR(name, from, to),
 #define PLACE_CANONICAL(d, ...) AT(d) = PP_LOOP_CANONICAL(d),
 
+#define PLACE_HAS_NAN(d, ...) AT(d) = PP_HAS_NAN(d),
+
 #define PLACE_TILE(d, ...) AT(d) = {PP_TILE_ROWS(d), PP_TILE_COLUMNS(d), PP_TILE(d), NULL},
 
 pp_block_set PP_NAME(pp_blocks) = {
@@ -27,6 +29,7 @@ pp_block_set PP_NAME(pp_blocks) = {
     .cast = {PP_EACH_CAST(PLACE_PAIR, cast)},
     .bitcast = {PP_EACH_BITCAST(PLACE_PAIR, bitcast)},
     .canonical = {PP_EACH_ANY(PLACE_CANONICAL, )},
+    .has_nan = {PP_EACH_FLOAT(PLACE_HAS_NAN, )},
     .fill = PP_NAME(pp_move_fill),
     .table = PP_NAME(pp_move_table),
     .load_strided = PP_NAME(pp_move_load_strided),
@@ -44,6 +47,10 @@ void PP_NAME(pp_blocks_complete)(void)
 {
     PP_NAME(pp_blocks).contract[PPTO_F32].thin = PP_THIN(f32);
     PP_NAME(pp_blocks).contract[PPTO_F64].thin = PP_THIN(f64);
+#define PLACE_DIVIDE_idiv(d, name) PP_NAME(pp_blocks).scalar[PP_IDIV][pp_is_##d][PP_VS] = PP_DIVIDE(name, d);
+#define PLACE_DIVIDE_imod(d, name) PP_NAME(pp_blocks).scalar[PP_IMOD][pp_is_##d][PP_VS] = PP_DIVIDE(name, d);
+    PP_EACH_DIVIDE(PLACE_DIVIDE_idiv, idiv)
+    PP_EACH_DIVIDE(PLACE_DIVIDE_imod, imod)
     PP_NAME(pp_blocks).n_functions = PP_NAME(pp_n_functions);
     PP_NAME(pp_blocks).n_folds = PP_NAME(pp_n_folds);
 }

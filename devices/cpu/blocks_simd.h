@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the block loops of one instruction set share: names, element types, and the declarations of every
- * loop. The files that include this header (blocks_scalar.c, blocks_cast.c, blocks_move.c,
+ * loop. The files that include this header (blocks_scalar.c, blocks_cast.c, blocks_divide.c, blocks_move.c,
  * blocks_transpose.c, blocks_contract.c, blocks_set.c) are compiled once per instruction set; PP_SIMD
  * (absent: baseline) ends every global name, so that all sets live in one library. The scalar loops are made
  * from the rows of ops/scalar.def: a new row has its loops, its declarations and its places in the set
@@ -89,6 +89,16 @@ enum {
 PP_EACH_CAST(PP_DECLARE_PAIR, cast)
 PP_EACH_BITCAST(PP_DECLARE_PAIR, bitcast)
 PP_EACH_ANY(PP_DECLARE_CANONICAL, )
+#define PP_HAS_NAN(d) PP_NAME(pp_has_nan_##d)
+#define PP_DECLARE_HAS_NAN(d, ...) bool PP_HAS_NAN(d)(size_t n, const void *in);
+PP_EACH_FLOAT(PP_DECLARE_HAS_NAN, )
+
+/* blocks_divide.c: a quotient or remainder by one divisor, in place of the row's loop. */
+#define PP_DIVIDE(name, d) PP_NAME(pp_divide_##name##_##d)
+#define PP_EACH_DIVIDE(X, name) X(u8, name) X(i8, name) X(i16, name) X(i32, name) X(i64, name)
+#define PP_DECLARE_DIVIDE(d, name) void PP_DIVIDE(name, d)(PP_BLOCK_ARGS);
+PP_EACH_DIVIDE(PP_DECLARE_DIVIDE, idiv)
+PP_EACH_DIVIDE(PP_DECLARE_DIVIDE, imod)
 
 /* blocks_move.c, blocks_transpose.c: see pp_block_set. */
 void PP_NAME(pp_move_fill)(size_t n, void *out, const void *value, size_t size);
@@ -96,8 +106,8 @@ void PP_NAME(pp_move_table)(size_t n, void *out, const void *table, uint32_t len
                             size_t size);
 void PP_NAME(pp_move_load_strided)(size_t n, void *out, const void *in, int64_t stride, size_t size);
 void PP_NAME(pp_move_store_strided)(size_t n, void *out, int64_t stride, const void *in, size_t size);
-void PP_NAME(pp_move_load_transposed)(size_t rows, size_t n, void *out, const void *in, int64_t col_stride,
-                                      size_t size);
+void PP_NAME(pp_move_load_transposed)(size_t rows, size_t n, void *out, size_t pitch, const void *in,
+                                      int64_t col_stride, size_t size);
 void PP_NAME(pp_move_stream)(void *out, const void *in, size_t bytes);
 void PP_NAME(pp_move_fence)(void);
 bool PP_NAME(pp_move_any)(size_t n, const uint8_t *mask);

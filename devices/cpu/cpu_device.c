@@ -5,10 +5,17 @@
 
 #include "devices/cpu/cpu_probe.h"
 #include "devices/cpu/interp.h"
+#include "devices/cpu/topology.h"
 
 static void cpu_close(pp_device *device)
 {
     pp_free(device);
+}
+
+static size_t stream_bytes(void)
+{
+    const size_t share = pp_topology_l3() / 8;
+    return share < PP_STREAM_LEAST ? PP_STREAM_LEAST : share > PP_STREAM_MOST ? PP_STREAM_MOST : share;
 }
 
 static ppto_status cpu_open(const pp_device_options *options, pp_device **out, pp_error *err)
@@ -24,6 +31,7 @@ static ppto_status cpu_open(const pp_device_options *options, pp_device **out, p
     if (device == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
     device->set = set;
     device->count_bytes = options != NULL && options->count_bytes;
+    device->stream_bytes = stream_bytes();
     device->grain = options != NULL ? options->grain : 0;
     snprintf(device->text, sizeof device->text, "block interpreter, %s", set->name);
     *out = device;

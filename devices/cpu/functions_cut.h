@@ -45,6 +45,22 @@ bool pp_cut_index_is_stored(const pp_cut *cut, uint32_t index);
  * ----- */
 ppto_status pp_emit_loop(pp_render *render, const pp_function *function);
 
+/* ---- functions_position.c: folds with a position that is only compared and selected ----------------------
+ */
+
+typedef struct pp_positions {
+    unsigned state;          /* which one is the position */
+    ppto_dtype pass, offset; /* what stands for it inside a lane, inside a block */
+} pp_positions;
+
+/* Whether the fold is of this kind. */
+bool pp_positions_find(const pp_fold *fold, pp_positions *out);
+/* The join on narrow positions; later: of a state and an element that comes after it. */
+void pp_positions_join(pp_render *render, const pp_fold *fold, const pp_positions *positions, bool later);
+uint64_t pp_positions_hash(const pp_fold *fold, bool later); /* of those joins */
+/* The body of the lane loop after its head, to the end of the function. */
+void pp_positions_lanes(pp_text *out, const pp_fold *fold, const pp_positions *positions);
+
 /* ---- functions_fold.c: the loops of a fold, PP_NAME(pp_lanes_KEY) and so on -------------------------------
  */
 uint64_t pp_fold_key(const pp_fold *fold);

@@ -4,9 +4,9 @@
  * Each fold gets three inline helpers with results through pointers (lift_KEY, step_KEY, join_KEY), so that
  * one text of loops serves one state or four. The lane loop keeps 64 lanes per state in local arrays; rows
  * and lanes take four elements per lane in one pass where the step is short, so that states move to and from
- * memory once per four. The scan runs over parts of 512 elements: the log steps go over the whole part at
- * once (join with the element `d` before, kept only where that lies in the same group of 16), which
- * vectorises where a loop over one group would not. */
+ * memory once per four (more for narrow states). The scan runs over parts of 512 elements: the log steps go
+ * over the whole part at once (join with the element `d` before, kept only where that lies in the same group
+ * of 16), which vectorises where a loop over one group would not. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -118,7 +118,8 @@ static void emit_helpers(const pp_fold_text *t)
 #define JOINS "void PP_NAME(pp_joins_$K)(size_t n, void *const *a, const void *const *b)"
 #define SCAN "void PP_NAME(pp_scan_$K)(size_t n, void *const *out, const void *const *in, int64_t k0)"
 
-/* Steps that select by position become branches when four are chained, and the loop stays scalar. */
+/* Steps that select by position become branches when several are chained, and the loop stays scalar; lanes of
+ * most of them have a form of their own (functions_position.c). */
 static bool is_short(const pp_fold *fold)
 {
     if (fold->position) return false;
@@ -142,8 +143,32 @@ static void emit_lane_pass(const pp_fold_text *t, const char *lanes, unsigned co
     emit(t, "$s{            s$i[l] = t$i;\n}        }\n");
 }
 
+/* How many elements a lane takes before its state goes back to memory: the narrower the states, the fewer
+ * vectors hide that way, the more. */
+static unsigned lane_passes(const pp_fold *fold)
+{
+    unsigned width = 8;
+    for (unsigned s = 0; s < fold->n_states; s++) {
+        const unsigned own = pp_dtype_width((ppto_dtype)fold->state[s]);
+        if (own > width) width = own;
+    }
+    return !is_short(fold) ? 1 : width == 8 ? 16 : width == 16 ? 8 : 4;
+}
+
+static void emit_join_lane(const pp_fold_text *t)
+{
+    emit(t, "$s{            $t t$i;\n}            join_$K($s{s$i[l], }$s{s$i[l + h], }$s{&t$i, }0);\n"
+            "$s{            s$i[l] = t$i;\n}        }\n");
+}
+
 static void emit_lanes(const pp_fold_text *t)
 {
+    pp_positions positions;
+    if (pp_positions_find(t->fold, &positions)) {
+        emit(t, LANES "\n{\n");
+        pp_positions_lanes(t->out, t->fold, &positions);
+        return;
+    }
     emit(t,
          LANES "\n{\n"
                "$x{    const $t *const x$i = in[$i];\n}$s{    $t s$i[64];\n}"
@@ -152,21 +177,26 @@ static void emit_lanes(const pp_fold_text *t)
                "    (void)k0;\n"
                "    for (size_t l = 0; l < m; l++) {\n$s{        $t t$i;\n}"
                "        lift_$K($x{x$i[l], }$s{&t$i, }k0 + (int64_t)l);\n$s{        s$i[l] = t$i;\n}    }\n");
-    if (is_short(t->fold)) {
-        pp_text_add(t->out, "    for (; j + 4 <= groups; j += 4) {\n");
-        emit_lane_pass(t, "64", 4);
+    const unsigned passes = lane_passes(t->fold);
+    if (passes > 1) {
+        pp_text_add(t->out, "    for (; j + %u <= groups; j += %u) {\n", passes, passes);
+        emit_lane_pass(t, "64", passes);
         pp_text_add(t->out, "    }\n");
     }
     pp_text_add(t->out, "    for (; j < groups; j++) {\n");
     emit_lane_pass(t, "64", 1);
     pp_text_add(t->out, "    }\n    if (groups > 0) {\n");
     emit_lane_pass(t, "n % 64", 1);
-    emit(t, "    }\n    for (size_t h = 32; h > 0; h /= 2) {\n"
+    emit(t, "    }\n    if (m == 64) {\n");
+    for (unsigned h = 32; h > 0; h /= 2) {
+        pp_text_add(t->out, "        for (size_t l = 0, h = %u; l < %u; l++) {\n", h, h);
+        emit_join_lane(t);
+    }
+    emit(t, "    }\n    for (size_t h = m == 64 ? 0 : 32; h > 0; h /= 2) {\n"
             "        const size_t e = m <= h ? 0 : m - h < h ? m - h : h;\n"
-            "        for (size_t l = 0; l < e; l++) {\n$s{            $t t$i;\n}"
-            "            join_$K($s{s$i[l], }$s{s$i[l + h], }$s{&t$i, }0);\n$s{            s$i[l] = t$i;\n}  "
-            "      }\n    }\n"
-            "$s{    *($t *)state[$i] = s$i[0];\n}}\n\n");
+            "        for (size_t l = 0; l < e; l++) {\n");
+    emit_join_lane(t);
+    emit(t, "    }\n$s{    *($t *)state[$i] = s$i[0];\n}}\n\n");
 }
 
 /* `count` rows from r on, for every column. */
@@ -236,7 +266,7 @@ static void emit_scan(const pp_fold_text *t)
          SCAN "\n{\n"
               "$s{    $t *const y$i = out[$i];\n}$x{    const $t *const x$i = in[$i];\n}"
               "$s{    $t u$i[16 + 512], w$i[16 + 512], g$i = 0;\n}"
-              "$s{    memset(u$i, 0, sizeof u$i), memset(w$i, 0, sizeof w$i);\n}"
+              "$s{    memset(u$i, 0, 16 * sizeof *u$i), memset(w$i, 0, 16 * sizeof *w$i);\n}"
               "    (void)k0;\n"
               "    for (size_t base = 0; base < n; base += 512) {\n"
               "        const size_t m = n - base < 512 ? n - base : 512;\n"
@@ -262,6 +292,9 @@ void pp_emit_fold(pp_render *render, const pp_fold *fold)
     const pp_function *const part[] = {fold->lift, fold->step, fold->join};
     for (unsigned i = 0; i < 3; i++)
         if (part[i] != NULL) pp_render_function(render, part[i]);
+    pp_positions positions;
+    for (unsigned later = 0; later < 2 && pp_positions_find(fold, &positions); later++)
+        pp_positions_join(render, fold, &positions, later > 0);
     emit_helpers(&text);
     if (!fold->joined) emit_lanes(&text);
     emit_rows(&text);

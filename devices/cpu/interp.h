@@ -25,7 +25,9 @@ enum { PP_AXES = 32 };
 #define PP_TILE_MAX 4096u              /* elements of a tile */
 #define PP_WIDE 128u                   /* from so many columns on a loop per row costs little */
 #define PP_BUFFER_BYTES (512u * 1024u) /* kept values of a tile: a share of L2 */
-#define PP_STREAM_BYTES (8u * 1024u * 1024u) /* outputs from here on go around the caches */
+/* Outputs from here on go around the caches: an eighth of the last cache, between these bounds. */
+#define PP_STREAM_LEAST (8u * 1024u * 1024u)
+#define PP_STREAM_MOST (32u * 1024u * 1024u)
 
 /* ---- functions (interp_function.c) ----------------------------------------------------------- */
 
@@ -60,6 +62,7 @@ struct pp_device {
     const pp_block_set *set;
     bool count_bytes;
     uint32_t grain;
+    size_t stream_bytes;
     char text[96];
 };
 
@@ -199,8 +202,20 @@ typedef enum pp_step_kind {
     PP_STEP_BUFFER,
     PP_STEP_KEEP,
     PP_STEP_SCAN,
-    PP_STEP_PRODUCT
+    PP_STEP_PRODUCT,
+    PP_STEP_CHOOSE
 } pp_step_kind;
+
+/* A value chosen by position: with guards, one of two; else a load, or a value computed before. */
+typedef struct pp_choice pp_choice;
+struct pp_choice {
+    const pp_guard_at *guards; /* NULL: a leaf */
+    uint32_t n_guards;
+    const pp_choice *inside, *outside;
+    const pp_access_at *access; /* of a leaf that loads */
+    uint32_t view;              /* of a leaf that copies */
+    bool one;                   /* the view is one element for the whole tile */
+};
 
 /* One loop. Operands and results are views. */
 typedef struct pp_step {
@@ -218,11 +233,11 @@ typedef struct pp_step {
     uint32_t
         direct; /* index of a STORE or KEEP of the same group the result may be written to at once, PP_NONE */
     uint32_t n_list;
-    const uint32_t
-        *list; /* more operands: of CALL, COLD, SCAN; the gathered indices, then the guards' values */
+    const uint32_t *list; /* more operands: of CALL, COLD, SCAN, CHOOSE; the gathered indices, then the
+                             guards' values */
     pp_block_fn fn;
-    const void
-        *data; /* TABLE: elements; CALL, COLD: function; INDEX: lin; LOAD, STORE: access; INSIDE: guards */
+    const void *data; /* TABLE: elements; CALL, COLD: function; INDEX: lin; LOAD, STORE: access; INSIDE:
+                         guards; CHOOSE: the tree */
 } pp_step;
 
 typedef struct pp_body {
@@ -333,7 +348,6 @@ struct pp_launch {
     bool split;
     int64_t chunks, chunk; /* how many, and elements of the minor dimension in each */
     size_t width;          /* of the arrays of folds: elements of the largest major tile */
-    size_t turned;         /* rows of at most so many elements are folded turned */
     size_t fold_vector;    /* elements of the longest vector of a fold's functions */
     pp_phase phase[PP_MAX_PHASES];
     pp_contract_at *contract;

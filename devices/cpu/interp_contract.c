@@ -54,7 +54,7 @@ static void pack_by_x(pp_work *w, const pp_factor_at *f, char *out, int64_t x0, 
         const size_t n = (size_t)smaller(nx - x, (int64_t)width);
         const pp_view v = evaluate(w, f, x0 + x, n, k0, depth);
         if (n == width) {
-            w->set->load_transposed(depth, width, out, v.at, v.pitch, size);
+            w->set->load_transposed(depth, width, out, width * size, v.at, v.pitch, size);
             continue;
         }
         memset(out, 0, width * depth * size);
@@ -69,9 +69,7 @@ static void pack_row(const pp_factor_at *f, char *out, size_t panel_bytes, const
 {
     const size_t whole = nx / f->width, bytes = f->width * size, left = nx % f->width * size;
     for (size_t p = 0; p < whole; p++) memcpy(out + p * panel_bytes, in + p * bytes, bytes);
-    if (left == 0) return;
-    memcpy(out + whole * panel_bytes, in + whole * bytes, left);
-    memset(out + whole * panel_bytes + left, 0, bytes - left);
+    if (left > 0) pp_copy_rows(out + whole * panel_bytes, 0, in + whole * bytes, 0, 1, left);
 }
 
 /* Panels from tiles [k][x]: pieces of each row. */
@@ -79,6 +77,7 @@ static void pack_by_k(pp_work *w, const pp_factor_at *f, char *out, int64_t x0, 
                       size_t depth)
 {
     const size_t size = w->launch->contract->size, panel_bytes = f->width * depth * size;
+    if (nx % (int64_t)f->width > 0) memset(out + (size_t)nx / f->width * panel_bytes, 0, panel_bytes);
     for (size_t k = 0; k < depth; k += f->rows) {
         const size_t rows = depth - k < f->rows ? depth - k : f->rows;
         const pp_view v = evaluate(w, f, k0 + (int64_t)k, rows, x0, (size_t)nx);
@@ -141,7 +140,7 @@ static void add_slice_thin(pp_work *w, const unit *u, char *chain, int64_t k0, s
         for (size_t k = 0; k < depth; k += f->cols) {
             const size_t deep = depth - k < f->cols ? depth - k : f->cols;
             const pp_view v = evaluate(w, f, u->n0 + n, cols, k0 + (int64_t)k, deep);
-            w->set->load_transposed(deep, cols, turned, v.at, v.pitch, c->size);
+            w->set->load_transposed(deep, cols, turned, cols * c->size, v.at, v.pitch, c->size);
             add_rows(w, u, chain + (size_t)n * c->size, a + k * a_step,
                      (pp_view){turned, (int64_t)(cols * c->size)}, deep, cols);
         }

@@ -175,13 +175,13 @@ static void fold_turned(const pp_work *w, const pp_fold_code *code, const uint32
     for (unsigned i = 0; i < fold->n_inputs; i++) {
         const pp_view *v = &w->views[view[i]];
         void *turned = code->identity ? temp.lifted[i] : temp.copy[i];
-        w->set->load_transposed(w->cols, rows, turned, v->at, v->pitch,
-                                ppto_dtype_size((ppto_dtype)instr[fold->input[i]].dtype));
+        const size_t size = ppto_dtype_size((ppto_dtype)instr[fold->input[i]].dtype);
+        w->set->load_transposed(w->cols, rows, turned, rows * size, v->at, v->pitch, size);
         in[i] = turned;
     }
     if (!code->identity) {
-        for (size_t i = 0; fold->position && i < n; i++)
-            temp.position[i] = w->at[PP_DIM_COLS] + (int64_t)(i / rows);
+        for (size_t c = 0; fold->position && c < w->cols; c++)
+            for (size_t r = 0; r < rows; r++) temp.position[c * rows + r] = w->at[PP_DIM_COLS] + (int64_t)c;
         in[fold->n_inputs] = temp.position;
         run_function(w, code->lift, n, temp.lifted, in);
     }
@@ -194,7 +194,7 @@ static void fold_turned(const pp_work *w, const pp_fold_code *code, const uint32
 static void fold_lanes(pp_work *w, const pp_fold_code *code, const uint32_t *view, void *const *state)
 {
     const pp_fold *fold = code->fold;
-    if (w->cols <= w->launch->turned && w->rows >= TURNED_ROWS) {
+    if (w->cols <= PP_LANES && w->rows >= TURNED_ROWS) {
         fold_turned(w, code, view, state);
         return;
     }

@@ -16,6 +16,8 @@
 #define TRIAL_COLS 256u
 #define STRIP 512 /* columns of a strip of ROWS */
 #define STRIP_LEAST 16
+#define LINE 16         /* rows of a tile of LANES that turns a tensor */
+#define MAP_BYTES 16384 /* of a tile of an output of MAP: it is looked at once more for NaN */
 #define SQUARE 64       /* side of a tile that turns a tensor */
 #define GUARD_LEAST 256 /* columns of a tile that ends where guards change */
 
@@ -139,6 +141,14 @@ static ppto_status plan_stages(pp_launch *launch, size_t *minor_bytes, size_t *h
     return PPTO_OK;
 }
 
+static int64_t stored_size(const pp_launch *launch)
+{
+    int64_t size = 1;
+    for (uint32_t i = 0; i < launch->variant->program->n_tensors; i++)
+        if (launch->tensors[i].output) size = larger(size, launch->tensors[i].size);
+    return size;
+}
+
 /* Elements of a tile, by a plan for a tile of known size. */
 static ppto_status tile_elements(pp_launch *launch, int64_t *out)
 {
@@ -150,8 +160,10 @@ static ppto_status tile_elements(pp_launch *launch, int64_t *out)
     launch->n_views = 0;
     launch->fixed_bytes = 0;
     const size_t per_element = hot / (TRIAL_ROWS * TRIAL_COLS);
-    *out = per_element == 0 ? PP_TILE_MAX : (int64_t)(PP_TILE_BYTES / per_element);
-    *out = larger(512, smaller(*out, PP_TILE_MAX)) & ~(int64_t)63;
+    const int64_t most =
+        launch->variant->program->frame == PP_FRAME_MAP ? MAP_BYTES / stored_size(launch) : PP_TILE_MAX;
+    *out = per_element == 0 ? most : (int64_t)(PP_TILE_BYTES / per_element);
+    *out = larger(512, smaller(*out, most)) & ~(int64_t)63;
     return PPTO_OK;
 }
 
@@ -212,6 +224,7 @@ static void lanes_tiles(pp_launch *launch, int64_t elements, int64_t *rows, int6
                   kept = buffer_row_bytes(launch->variant->program) * k;
     *cols = larger(1, smaller(k, PP_LANE_BLOCK));
     *rows = k > PP_LANE_BLOCK ? 1 : larger(1, elements / *cols);
+    if (turns(launch)) *rows = larger(*rows, LINE); /* whole cache lines of what lies against the lanes */
     if (kept > 0) *rows = larger(1, smaller(*rows, PP_BUFFER_BYTES / kept));
     *rows = smaller(*rows, launch->space.dim[PP_DIM_ROWS].total);
 }
@@ -224,6 +237,7 @@ static void rows_tiles(pp_launch *launch, int64_t elements, uint32_t workers, in
     const int64_t last = last_size(launch, strip);
     int64_t width = smaller(STRIP, last >= 64 ? last : strip->total);
     const int64_t share = (strip->total / (int64_t)workers + 15) & ~(int64_t)15;
+    if (turns(launch)) width = smaller(width, SQUARE);
     if (workers > 1 && share >= 64) width = smaller(width, share);
     if (kept > 0) width = smaller(width, larger(STRIP_LEAST, (PP_BUFFER_BYTES / kept) & ~(int64_t)15));
     *cols = larger(1, width);
@@ -271,22 +285,10 @@ static bool needs_temp(const pp_launch *launch, const pp_fold_code *code)
     return lanes ? loops->lanes == NULL : loops->rows == NULL;
 }
 
-/* Up to which length rows are folded turned: one lane an element, all rows at once (interp_fold.c). */
-static size_t turned_length(const pp_launch *launch)
-{
-    if (launch->variant->program->frame != PP_FRAME_LANES) return 0;
-    for (uint32_t f = 0; f < launch->variant->program->n_folds; f++) {
-        const pp_fold_loops *loops = launch->kernel->folds[f].loops;
-        if (loops == NULL || loops->lanes == NULL) return PP_LANES;
-    }
-    return PP_LANES / 4;
-}
-
 static int64_t temp_width(pp_launch *launch)
 {
     int64_t width = 0;
-    launch->turned = turned_length(launch);
-    if (launch->cols <= launch->turned && launch->variant->program->n_folds > 0)
+    if (launch->cols <= PP_LANES && launch->variant->program->n_folds > 0)
         width = (int64_t)(launch->rows * launch->cols);
     for (uint32_t f = 0; f < launch->variant->program->n_folds; f++) {
         const pp_fold_code *code = &launch->kernel->folds[f];

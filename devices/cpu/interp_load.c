@@ -4,8 +4,7 @@
  * Where a tile lies in memory in rows of neighbouring elements it is used in place, without a copy: the view
  * points into the tensor. Otherwise it is copied to a register: by rows, by a transposing copy when the
  * elements of a column are neighbours, or strided. Guards leave a range of columns of each row; the rest is
- * filled. Gathers go by rows when the index is one per row, else element by element; an index outside the
- * extent (its CHECK has failed, or will) reads nothing and gives the fill. When an output shares memory with
+ * filled. Loads at indices are in interp_gather.c. When an output shares memory with
  * an input and there are several outputs, the input is copied before anything of the tile is stored. */
 #include <string.h>
 
@@ -54,6 +53,27 @@ void pp_guards_clip(const pp_work *w, const pp_guard_at *guards, uint32_t n, con
     *to = (size_t)end;
 }
 
+bool pp_guards_box(const pp_work *w, const pp_guard_at *guards, uint32_t n, const pp_rect *rect,
+                   size_t rows[2], size_t cols[2])
+{
+    int64_t range[2][2] = {{0, (int64_t)rect->rows}, {0, (int64_t)rect->cols}};
+    for (uint32_t i = 0; i < n; i++) {
+        const pp_guard_at *g = &guards[i];
+        const int64_t base = pp_lin_at(g->lin, w->launch->n_axes, rect->coord);
+        const int64_t down = pp_rect_step(w, g->lin, rect->row_dim),
+                      along = pp_rect_step(w, g->lin, rect->col_dim);
+        if (g->value != PP_NONE || (down != 0 && along != 0)) return false;
+        int64_t *r = range[down == 0];
+        clip(g->lo, g->hi - pp_fault(PP_FAULT_WRONG_GUARD), base, down == 0 ? along : down, &r[0], &r[1]);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        const bool empty = range[i][0] >= range[i][1];
+        (i == 0 ? rows : cols)[0] = empty ? 0 : (size_t)range[i][0];
+        (i == 0 ? rows : cols)[1] = empty ? 0 : (size_t)range[i][1];
+    }
+    return true;
+}
+
 int pp_guards_side(const pp_work *w, const pp_guard_at *guards, uint32_t n, const pp_rect *rect)
 {
     int side = 1;
@@ -73,6 +93,8 @@ int pp_guards_side(const pp_work *w, const pp_guard_at *guards, uint32_t n, cons
 
 /* ---- plain rectangles ------------------------------------------------------------------------ */
 
+enum { FEW = 4 }; /* so few columns are moved one after the other */
+
 static char *place_of(const pp_view *out, const pp_step *step, const pp_rect *rect)
 {
     return out->at + (int64_t)rect->row * out->pitch + (int64_t)(rect->col * step->size);
@@ -85,26 +107,82 @@ static void copy_row(const pp_work *w, size_t n, char *out, const char *in, int6
         in += (int64_t)(n - 1) * by;
         by = -by;
     }
-    if (by == (int64_t)size)
-        memcpy(out, in, n * size);
+    w->set->load_strided(n, out, in, by, size);
+}
+
+#define MOVE(d)                                                                                              \
+    static void move_##d(size_t n, char *out, int64_t to, const char *in, int64_t by)                        \
+    {                                                                                                        \
+        for (size_t i = 0; i < n; i++, out += to, in += by) memcpy(out, in, sizeof(d));                      \
+    }
+MOVE(uint8_t)
+MOVE(uint16_t)
+MOVE(uint32_t)
+MOVE(uint64_t)
+
+/* A column: n elements `by` bytes apart to places `to` bytes apart. */
+static void move_column(size_t n, char *out, int64_t to, const char *in, int64_t by, size_t size)
+{
+    switch (size) {
+    case 1: move_uint8_t(n, out, to, in, by); break;
+    case 2: move_uint16_t(n, out, to, in, by); break;
+    case 4: move_uint32_t(n, out, to, in, by); break;
+    default: move_uint64_t(n, out, to, in, by); break;
+    }
+}
+
+/* n bytes as two overlapping pieces of known length; up to 64. */
+static inline void copy_short(char *out, const char *in, size_t n)
+{
+    if (n >= 32) {
+        memcpy(out, in, 32);
+        memcpy(out + n - 32, in + n - 32, 32);
+    } else if (n >= 16) {
+        memcpy(out, in, 16);
+        memcpy(out + n - 16, in + n - 16, 16);
+    } else if (n >= 8) {
+        memcpy(out, in, 8);
+        memcpy(out + n - 8, in + n - 8, 8);
+    } else if (n >= 4) {
+        memcpy(out, in, 4);
+        memcpy(out + n - 4, in + n - 4, 4);
+    } else {
+        for (size_t i = 0; i < n; i++) out[i] = in[i];
+    }
+}
+
+void pp_copy_rows(char *out, int64_t pitch, const char *in, int64_t down, size_t rows, size_t bytes)
+{
+    if (down == (int64_t)bytes && pitch == down)
+        memcpy(out, in, rows * bytes);
+    else if (bytes <= 64)
+        for (size_t r = 0; r < rows; r++, out += pitch, in += down) copy_short(out, in, bytes);
     else
-        w->set->load_strided(n, out, in, by, size);
+        for (size_t r = 0; r < rows; r++, out += pitch, in += down) memcpy(out, in, bytes);
 }
 
 static void copy_rect(const pp_work *w, char *out, int64_t pitch, const char *in, const pp_rect *rect,
                       int64_t down, int64_t along, size_t size)
 {
-    const int64_t row_bytes = (int64_t)(rect->cols * size);
-    if (along == (int64_t)size && down == row_bytes && pitch == row_bytes) {
-        memcpy(out, in, rect->rows * rect->cols * size);
-        return;
+    const bool faulty = pp_fault(PP_FAULT_NEGATIVE_STRIDE);
+    if (along != (int64_t)size && down == (int64_t)size && rect->rows >= 4 && rect->cols > 1 && !faulty) {
+        w->set->load_transposed(rect->rows, rect->cols, out, (size_t)pitch, in, along, size);
+    } else if (rect->cols < FEW && rect->rows > FEW && !faulty) {
+        for (size_t c = 0; c < rect->cols; c++, out += size, in += along)
+            move_column(rect->rows, out, pitch, in, down, size);
+    } else if (along == (int64_t)size) {
+        pp_copy_rows(out, pitch, in, down, rect->rows, rect->cols * size);
+    } else {
+        for (size_t r = 0; r < rect->rows; r++, out += pitch, in += down)
+            copy_row(w, rect->cols, out, in, along, size);
     }
-    if (down == (int64_t)size && along != (int64_t)size && rect->rows >= 4 && pitch == row_bytes) {
-        w->set->load_transposed(rect->rows, rect->cols, out, in, along, size);
-        return;
-    }
-    for (size_t r = 0; r < rect->rows; r++, out += pitch, in += down)
-        copy_row(w, rect->cols, out, in, along, size);
+}
+
+static void fill_rows(const pp_work *w, char *out, int64_t pitch, size_t rows, size_t cols, const void *value,
+                      size_t size)
+{
+    if (cols == 0) return;
+    for (size_t r = 0; r < rows; r++, out += pitch) w->set->fill(cols, out, value, size);
 }
 
 static void load_guarded(const pp_work *w, const pp_access_at *access, char *out, int64_t pitch,
@@ -115,165 +193,44 @@ static void load_guarded(const pp_work *w, const pp_access_at *access, char *out
     for (size_t r = 0; r < rect->rows; r++, out += pitch, offset += down) {
         size_t from, to;
         pp_guards_clip(w, access->guards, access->n_guards, rect, r, &from, &to);
-        w->set->fill(from, out, &access->fill, size);
+        fill_rows(w, out, 0, 1, from, &access->fill, size);
         if (from < to) {
             const char *in = tensor->data + (offset + (int64_t)from * along);
             if (tensor->touched != NULL) pp_work_touch(w, access, in, 1, to - from, 0, along);
             copy_row(w, to - from, out + from * size, in, along, size);
         }
-        w->set->fill(rect->cols - to, out + to * size, &access->fill, size);
+        fill_rows(w, out + to * size, 0, 1, rect->cols - to, &access->fill, size);
     }
 }
 
-static void load_rect(pp_work *w, const pp_step *step, const pp_rect *rect)
+void pp_load_rect(const pp_work *w, const pp_access_at *access, char *out, int64_t pitch, const pp_rect *rect)
 {
-    const pp_access_at *access = step->data;
     const pp_tensor_at *tensor = &w->launch->tensors[access->tensor];
-    const pp_view *view = &w->views[step->out];
-    char *out = place_of(view, step, rect);
     const int64_t offset = pp_lin_at(access->lin, w->launch->n_axes, rect->coord);
     const int64_t down = pp_rect_step(w, access->lin, rect->row_dim),
                   along = pp_rect_step(w, access->lin, rect->col_dim);
     const int side = pp_guards_side(w, access->guards, access->n_guards, rect);
     if (side < 0) {
-        load_guarded(w, access, out, view->pitch, offset, rect, down, along);
+        load_guarded(w, access, out, pitch, offset, rect, down, along);
     } else if (side == 0) {
-        for (size_t r = 0; r < rect->rows; r++)
-            w->set->fill(rect->cols, out + (int64_t)r * view->pitch, &access->fill, access->size);
+        fill_rows(w, out, pitch, rect->rows, rect->cols, &access->fill, access->size);
     } else {
         const char *in = tensor->data + offset;
         if (tensor->touched != NULL) pp_work_touch(w, access, in, rect->rows, rect->cols, down, along);
-        copy_rect(w, out, view->pitch, in, rect, down, along, access->size);
+        copy_rect(w, out, pitch, in, rect, down, along, access->size);
     }
 }
 
-/* ---- gathers --------------------------------------------------------------------------------- */
-
-int64_t pp_value_as_i64(const void *at, ppto_dtype dtype)
+static void load_rect(pp_work *w, const pp_step *step, const pp_rect *rect)
 {
-    union {
-        int8_t i8;
-        int16_t i16;
-        int32_t i32;
-        int64_t i64;
-        uint8_t u8;
-        uint16_t u16;
-        uint32_t u32;
-        uint64_t u64;
-    } x = {.u64 = 0};
-    memcpy(&x, at, ppto_dtype_size(dtype));
-    switch (dtype) {
-    case PPTO_I8: return x.i8;
-    case PPTO_I16: return x.i16;
-    case PPTO_I32: return x.i32;
-    case PPTO_U8:
-    case PPTO_BOOL: return x.u8;
-    case PPTO_U16: return x.u16;
-    case PPTO_U32: return x.u32;
-    default: return x.i64;
-    }
-}
-
-static uint8_t value_dtype(const pp_work *w, uint32_t value)
-{
-    return w->launch->variant->program->code[value].dtype;
-}
-
-static int64_t value_at(const pp_work *w, uint32_t view, uint32_t value, size_t row, size_t col)
-{
-    const pp_view *v = &w->views[view];
-    const ppto_dtype dtype = (ppto_dtype)value_dtype(w, value);
-    return pp_value_as_i64(v->at + (int64_t)row * v->pitch + (int64_t)(col * ppto_dtype_size(dtype)), dtype);
-}
-
-/* Adds the gathered dimensions' bytes; false when an index lies outside. row, col: of the rectangle. */
-static bool add_gathers(const pp_work *w, const pp_step *step, const pp_rect *rect, size_t row, size_t col,
-                        bool per_row, int64_t *offset)
-{
-    const pp_access_at *access = step->data;
-    for (uint32_t g = 0; g < access->n_gathers; g++) {
-        const pp_gather_at *gather = &access->gathers[g];
-        const int64_t value =
-            per_row ? value_at(w, step->list[g], gather->value, 0, rect->row + row)
-                    : value_at(w, step->list[g], gather->value, rect->row + row, rect->col + col);
-        const int64_t index = value + pp_lin_at(gather->lin, w->launch->n_axes, rect->coord) +
-                              (int64_t)row * pp_rect_step(w, gather->lin, rect->row_dim) +
-                              (int64_t)col * pp_rect_step(w, gather->lin, rect->col_dim);
-        if (index < 0 || index >= gather->extent) return false;
-        *offset += value * gather->stride;
-    }
-    return true;
-}
-
-static bool guards_hold(const pp_work *w, const pp_guard_at *guards, uint32_t n, const uint32_t *views,
-                        const pp_rect *rect, size_t row, size_t col)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        const pp_guard_at *g = &guards[i];
-        int64_t at = pp_lin_at(g->lin, w->launch->n_axes, rect->coord) +
-                     (int64_t)row * pp_rect_step(w, g->lin, rect->row_dim) +
-                     (int64_t)col * pp_rect_step(w, g->lin, rect->col_dim);
-        if (g->value != PP_NONE) at += value_at(w, *views++, g->value, rect->row + row, rect->col + col);
-        if (at < g->lo || at >= g->hi) return false;
-    }
-    return true;
-}
-
-static void gather_by_element(pp_work *w, const pp_step *step, const pp_rect *rect)
-{
-    const pp_access_at *access = step->data;
-    const pp_tensor_at *tensor = &w->launch->tensors[access->tensor];
-    const int64_t base = pp_lin_at(access->lin, w->launch->n_axes, rect->coord);
-    const int64_t down = pp_rect_step(w, access->lin, rect->row_dim),
-                  along = pp_rect_step(w, access->lin, rect->col_dim);
-    const uint32_t *guard_views = step->list + access->n_gathers;
-    for (size_t r = 0; r < rect->rows; r++) {
-        char *out = place_of(&w->views[step->out], step, rect) + (int64_t)r * w->views[step->out].pitch;
-        for (size_t c = 0; c < rect->cols; c++, out += step->size) {
-            int64_t offset = base + (int64_t)r * down + (int64_t)c * along;
-            if (!guards_hold(w, access->guards, access->n_guards, guard_views, rect, r, c) ||
-                !add_gathers(w, step, rect, r, c, false, &offset)) {
-                memcpy(out, &access->fill, step->size);
-                continue;
-            }
-            if (tensor->touched != NULL) pp_work_touch(w, access, tensor->data + offset, 1, 1, 0, 0);
-            memcpy(out, tensor->data + offset, step->size);
-        }
-    }
-}
-
-static void gather_by_row(pp_work *w, const pp_step *step, const pp_rect *rect)
-{
-    const pp_access_at *access = step->data;
-    const pp_tensor_at *tensor = &w->launch->tensors[access->tensor];
     const pp_view *view = &w->views[step->out];
-    const int64_t base = pp_lin_at(access->lin, w->launch->n_axes, rect->coord);
-    const int64_t down = pp_rect_step(w, access->lin, rect->row_dim),
-                  along = pp_rect_step(w, access->lin, rect->col_dim);
-    char *out = place_of(view, step, rect);
-    for (size_t r = 0; r < rect->rows; r++, out += view->pitch) {
-        int64_t offset = base + (int64_t)r * down;
-        size_t from = 0, to = 0;
-        /* An index that also moves along the columns is held against the extent at both ends of the row. */
-        int64_t unused = 0;
-        if (add_gathers(w, step, rect, r, 0, true, &offset) &&
-            add_gathers(w, step, rect, r, rect->cols - 1, true, &unused))
-            pp_guards_clip(w, access->guards, access->n_guards, rect, r, &from, &to);
-        w->set->fill(from, out, &access->fill, step->size);
-        if (from < to) {
-            const char *in = tensor->data + offset + (int64_t)from * along;
-            if (tensor->touched != NULL) pp_work_touch(w, access, in, 1, to - from, 0, along);
-            copy_row(w, to - from, out + from * step->size, in, along, step->size);
-        }
-        w->set->fill(rect->cols - to, out + to * step->size, &access->fill, step->size);
-    }
+    pp_load_rect(w, step->data, place_of(view, step, rect), view->pitch, rect);
 }
 
 /* ---- the load -------------------------------------------------------------------------------- */
 
-static bool in_place(pp_work *w, const pp_step *step, const pp_area *area)
+bool pp_load_in_place(pp_work *w, const pp_step *step, const pp_access_at *access, const pp_area *area)
 {
-    const pp_access_at *access = step->data;
     const pp_tensor_at *tensor = &w->launch->tensors[access->tensor];
     const int64_t down = pp_rect_step(w, access->lin, area->row_dim),
                   along = pp_rect_step(w, access->lin, area->col_dim);
@@ -296,9 +253,9 @@ void pp_work_load(pp_work *w, const pp_step *step)
     const pp_access_at *access = step->data;
     const bool by_value = access->n_gathers > 0 || access->data_guard;
     pp_area area;
-    if (pp_area_start(&area, w, step->level) && !by_value && in_place(w, step, &area)) return;
+    if (pp_area_start(&area, w, step->level) && !by_value && pp_load_in_place(w, step, access, &area)) return;
     w->views[step->out] = pp_work_place(w, step);
-    pp_area_each(&area, w, step, step->by_row ? gather_by_row : by_value ? gather_by_element : load_rect);
+    pp_area_each(&area, w, step, step->by_row ? pp_gather_rows : by_value ? pp_gather_elements : load_rect);
 }
 
 /* ---- coordinates and guards as values -------------------------------------------------------- */
@@ -335,7 +292,7 @@ static void inside_rect(pp_work *w, const pp_step *step, const pp_rect *rect)
         memset(out, 0, rect->cols);
         if (from < to) memset(out + from, 1, to - from);
         for (size_t c = from; step->n_list > 0 && c < to; c++)
-            out[c] = guards_hold(w, guards, step->imm, step->list, rect, r, c);
+            out[c] = pp_guards_hold(w, guards, step->imm, step->list, rect, r, c);
     }
 }
 

@@ -104,24 +104,18 @@ static bool computes(const pp_step *step)
     case PP_STEP_ROW2:
     case PP_STEP_ROW3:
     case PP_STEP_SPREAD:
-    case PP_STEP_CALL: return true;
-    case PP_STEP_LOAD: return true;
+    case PP_STEP_CALL:
+    case PP_STEP_LOAD:
+    case PP_STEP_CHOOSE: return true;
     default: return false;
     }
-}
-
-/* Whether a store only moves bytes: a float result must pass the canonicalising copy. */
-static bool moves(const pp_planner *p, const pp_step *store)
-{
-    const pp_tensor_at *tensor = &p->launch->tensors[((const pp_access_at *)store->data)->tensor];
-    return !tensor->result || !pp_dtype_is_float((ppto_dtype)tensor->dtype);
 }
 
 static void find_direct(pp_planner *p)
 {
     for (uint32_t k = 0; k < p->steps.n; k++) {
         const pp_step *sink = &p->steps.at[k];
-        if (sink->kind != PP_STEP_KEEP && (sink->kind != PP_STEP_STORE || !moves(p, sink))) continue;
+        if (sink->kind != PP_STEP_KEEP && sink->kind != PP_STEP_STORE) continue;
         for (uint32_t i = k; i-- > 0;) {
             pp_step *step = &p->steps.at[i];
             if (step->out != sink->a) continue;
@@ -180,7 +174,10 @@ static ppto_status plan(pp_planner *p, pp_body *out)
     p->mask = pp_calloc(r->count + 1u, sizeof *p->mask);
     p->group = pp_calloc(r->count + 1u, sizeof *p->group);
     p->scan = pp_calloc(n_folds + 1u, sizeof *p->scan);
-    if (p->of == NULL || p->mask == NULL || p->group == NULL || p->scan == NULL) return PPTO_E_NOMEM;
+    p->folded = pp_calloc(r->count + 1u, sizeof *p->folded);
+    if (p->of == NULL || p->mask == NULL || p->group == NULL || p->scan == NULL || p->folded == NULL)
+        return PPTO_E_NOMEM;
+    PP_TRY(pp_plan_find_choices(p));
     for (uint32_t f = 0; f < n_folds; f++) p->scan[f] = PP_NONE;
     for (uint32_t i = r->first; i < r->first + r->count; i++)
         if (r->variant->live[i]) PP_TRY(pp_plan_instr(p, i));
@@ -220,6 +217,7 @@ ppto_status pp_interp_plan(pp_launch *launch, const pp_plan_request *request, pp
     pp_free(p.mask);
     pp_free(p.group);
     pp_free(p.scan);
+    pp_free(p.folded);
     pp_vec_free(&p.views);
     pp_vec_free(&p.steps);
     pp_vec_free(&p.stores);

@@ -33,6 +33,7 @@ typedef struct pp_planner {
     uint32_t *of;   /* per instruction of the code: its view */
     uint32_t *mask; /* axes it moves with */
     uint8_t *group; /* of the value, not of its steps */
+    bool *folded;   /* per instruction: part of a tree of choices, without a step of its own */
     uint32_t *scan; /* per fold of the stage: its first result view, PP_NONE */
     PP_VEC(pp_free_register) spare[2];
     size_t bytes[2];
@@ -54,6 +55,10 @@ static inline uint32_t pp_plan_view_of(const pp_planner *p, uint32_t instr)
 
 /* The level of a value that moves with the axes of a mask. */
 uint8_t pp_plan_level(const pp_planner *p, uint32_t mask);
+/* interp_plan_choose.c: fills in `folded`; whether an instruction is a selection by guards; its step. */
+ppto_status pp_plan_find_choices(pp_planner *p);
+bool pp_plan_is_choice(const pp_planner *p, const pp_instr *instr);
+ppto_status pp_plan_choice(pp_planner *p, uint32_t at, pp_step *step);
 /* Steps for one instruction. */
 ppto_status pp_plan_instr(pp_planner *p, uint32_t at);
 /* All states of a scan at once, where its first value is asked for (or at the end, for the last state alone).

@@ -385,6 +385,7 @@ ppto_status pp_plan_instr(pp_planner *p, uint32_t at)
     trace(p, instr, &mask, &group);
     p->mask[pp_plan_local(p, at)] = mask;
     p->group[pp_plan_local(p, at)] = group;
+    if (p->folded[pp_plan_local(p, at)]) return PPTO_OK;
     pp_step step = blank(0, pp_plan_level(p, mask), group, instr->dtype);
     uint32_t view;
     switch (instr->op) {
@@ -428,7 +429,12 @@ ppto_status pp_plan_instr(pp_planner *p, uint32_t at)
         break;
     default:
         if (instr->op >= PP_SCALAR_COUNT) return PPTO_E_INTERNAL;
-        PP_TRY(plan_row(p, instr, &step));
+        if (pp_plan_is_choice(p, instr)) {
+            PP_TRY(pp_plan_choice(p, at, &step));
+            PP_TRY(push_with_result(p, &step));
+        } else {
+            PP_TRY(plan_row(p, instr, &step));
+        }
     }
     p->of[pp_plan_local(p, at)] = step.out;
     return PPTO_OK;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Stores, kept values, and where results go.
  *
- * A store copies the tile to the tensor: floats of a result through the loop that makes NaN canonical, in
- * runs as long as the memory allows, around the caches when the output is too large to be read back from
- * them, by way of a transposed copy when the columns of the tile are neighbours in memory. Other values are
- * written by the step that computes them (direct), if the tile lies in one piece and shares no memory with an
- * input. */
+ * A value is written where it belongs by the step that computes it (direct), if the tile lies in one piece
+ * and shares no memory with an input; for a float result the store then only looks for NaN to make canonical.
+ * Otherwise the store copies the tile to the tensor, in runs as long as the memory allows, around the caches
+ * when the output is too large to be read back from them, by way of a transposed copy when the columns of the
+ * tile are neighbours in memory. */
 #include <string.h>
 
 #include "base/fault.h"
@@ -21,8 +21,9 @@ static void put_run(pp_work *w, const pp_tensor_at *tensor, char *out, const cha
 {
     if (pp_fault(PP_FAULT_DROPPED_TAIL) && n % 8 == 7) n--;
     const size_t bytes = n * tensor->size;
-    if (in == out) { /* a result over a donated input still has canonical NaN */
-        if (canonical(tensor)) w->set->canonical[tensor->dtype](n, out, in, NULL, NULL);
+    if (in == out) { /* written here at once, or a donated input */
+        if (canonical(tensor) && w->set->has_nan[tensor->dtype](n, in))
+            w->set->canonical[tensor->dtype](n, out, in, NULL, NULL);
         return;
     }
     if (!tensor->stream || bytes < 256) {
@@ -33,7 +34,7 @@ static void put_run(pp_work *w, const pp_tensor_at *tensor, char *out, const cha
         return;
     }
     w->streamed = true;
-    if (canonical(tensor)) {
+    if (canonical(tensor) && w->set->has_nan[tensor->dtype](n, in)) {
         char *aside = w->scratch + w->launch->temp_off;
         w->set->canonical[tensor->dtype](n, aside, in, NULL, NULL);
         in = aside;
@@ -57,7 +58,7 @@ static void put_turned(pp_work *w, const pp_tensor_at *tensor, char *out, int64_
                        int64_t pitch, size_t rows, size_t cols)
 {
     char *turned = w->scratch + w->launch->temp_off + w->launch->temp_bytes / 2;
-    w->set->load_transposed(cols, rows, turned, in, pitch, tensor->size);
+    w->set->load_transposed(cols, rows, turned, rows * tensor->size, in, pitch, tensor->size);
     for (size_t c = 0; c < cols; c++)
         put_run(w, tensor, out + (int64_t)c * along, turned + c * rows * tensor->size, rows);
 }

@@ -54,22 +54,26 @@ static void run_row(pp_work *w, const pp_step *step)
     w->views[step->out] = out;
 }
 
+enum { FEW = 8 }; /* so few columns of an element per row are written one after the other */
+
 /* ---- spreading ------------------------------------------------------------------------------- */
 
 static void run_spread(pp_work *w, const pp_step *step)
 {
     const pp_view out = pp_work_place(w, step), in = w->views[step->a];
     const size_t size = step->size;
-    if (step->from == PP_LEVEL_ONE && (step->level != PP_LEVEL_FULL || follows(w, &out, size))) {
+    if (step->from == PP_LEVEL_ROWS && w->cols <= FEW) {
+        for (size_t c = 0; c < w->cols; c++)
+            w->set->store_strided(w->rows, out.at + c * size, out.pitch, in.at, size);
+    } else if (step->from == PP_LEVEL_ONE && (step->level != PP_LEVEL_FULL || follows(w, &out, size))) {
         w->set->fill(count_at(w, step->level), out.at, in.at, size);
+    } else if (step->from == PP_LEVEL_COLS) {
+        pp_copy_rows(out.at, out.pitch, in.at, in.pitch, w->rows, w->cols * size);
     } else {
         for (size_t r = 0; r < w->rows; r++) {
             char *row = out.at + (int64_t)r * out.pitch;
             const char *from = in.at + (int64_t)r * in.pitch;
-            if (step->from == PP_LEVEL_COLS)
-                memcpy(row, from, w->cols * size);
-            else
-                w->set->fill(w->cols, row, from, size);
+            w->set->fill(w->cols, row, from, size);
         }
     }
     w->views[step->out] = out;
@@ -257,6 +261,7 @@ void pp_work_steps(pp_work *w, const pp_body *body, pp_group group)
         case PP_STEP_KEEP: pp_work_keep(w, step); break;
         case PP_STEP_SCAN: pp_work_scan(w, step); break;
         case PP_STEP_PRODUCT: run_product(w, step); break;
+        case PP_STEP_CHOOSE: pp_work_choose(w, step); break;
         }
     }
 }

@@ -36,6 +36,7 @@ void pp_work_steps(pp_work *w, const pp_body *body, pp_group group); /* interp_t
 
 /* interp_load.c, interp_store.c, interp_walk.c */
 void pp_work_load(pp_work *w, const pp_step *step);
+void pp_work_choose(pp_work *w, const pp_step *step); /* interp_choose.c */
 void pp_work_store(pp_work *w, const pp_step *step);
 /* Where a step's result goes: its register, or at once where its store or keep would put it. */
 pp_view pp_work_place(pp_work *w, const pp_step *step);
@@ -86,6 +87,22 @@ void pp_guards_clip(const pp_work *w, const pp_guard_at *guards, uint32_t n, con
                     size_t *from, size_t *to);
 /* 1: all of the rectangle is inside, 0: nothing, -1: some of it. */
 int pp_guards_side(const pp_work *w, const pp_guard_at *guards, uint32_t n, const pp_rect *rect);
+/* The part of a rectangle that is inside, as ranges of rows and columns; false where it has another form. */
+bool pp_guards_box(const pp_work *w, const pp_guard_at *guards, uint32_t n, const pp_rect *rect,
+                   size_t rows[2], size_t cols[2]);
+/* One element; views: of the guards' values, in order. */
+bool pp_guards_hold(const pp_work *w, const pp_guard_at *guards, uint32_t n, const uint32_t *views,
+                    const pp_rect *rect, size_t row, size_t col);
+
+/* interp_load.c: a load without indices over a rectangle, to rows `pitch` bytes apart; over an area of one
+ * rectangle in place, if it can be: then the step's view is set. Rows of some bytes. */
+void pp_load_rect(const pp_work *w, const pp_access_at *access, char *out, int64_t pitch,
+                  const pp_rect *rect);
+bool pp_load_in_place(pp_work *w, const pp_step *step, const pp_access_at *access, const pp_area *area);
+void pp_copy_rows(char *out, int64_t pitch, const char *in, int64_t down, size_t rows, size_t bytes);
+/* interp_gather.c */
+void pp_gather_rows(pp_work *w, const pp_step *step, const pp_rect *rect);
+void pp_gather_elements(pp_work *w, const pp_step *step, const pp_rect *rect);
 
 /* interp_fold.c: lanes, rows and their trees. The minor tiles of a range come in order between start and end.
  */

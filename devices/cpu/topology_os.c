@@ -165,6 +165,15 @@ static size_t positive(long value)
     return value > 0 ? (size_t)value : 0;
 }
 
+size_t pp_topology_l3(void)
+{
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    return positive(sysconf(_SC_LEVEL3_CACHE_SIZE));
+#else
+    return 0;
+#endif
+}
+
 static void cache_sizes(pp_topology *out)
 {
 #ifdef _SC_LEVEL1_DCACHE_SIZE

@@ -108,8 +108,10 @@ PP_OP pp_b8 pp_op_not_b8(pp_b8 a)
         return (U)n < W ? shifted : (pp_##d)0;                                                               \
     }
 
-/* The guarded divisor is never 0 or -1; those two are answered by themselves. */
-#define PP_SIGNED(d, U, W)                                                                                   \
+/* Q: what a quotient is computed in: floats of twice the digits, which vectorise (a quotient that is no
+ * integer is further from the next one than their rounding), or the dtype itself. The guarded divisor is
+ * never 0 or -1; those two are answered by themselves. */
+#define PP_SIGNED(d, U, W, Q)                                                                                \
     PP_INTEGER(d, U, W)                                                                                      \
     PP_OP_1(pp_##d, abs, d, a < 0 ? pp_op_neg_##d(a) : a)                                                    \
     PP_OP pp_##d pp_op_shr_##d(pp_##d a, pp_##d n)                                                           \
@@ -119,18 +121,20 @@ PP_OP pp_b8 pp_op_not_b8(pp_b8 a)
     PP_OP pp_##d pp_op_idiv_##d(pp_##d a, pp_##d b)                                                          \
     {                                                                                                        \
         pp_##d s = ((b == 0) | (b == -1)) ? (pp_##d)1 : b;                                                   \
-        pp_##d r = (pp_##d)(a % s);                                                                          \
-        pp_##d q = (pp_##d)(a / s - ((r != 0) & ((r ^ s) < 0)));                                             \
+        pp_##d t = (pp_##d)((Q)a / (Q)s);                                                                    \
+        pp_##d r = (pp_##d)((U)a - (U)t * (U)s);                                                             \
+        pp_##d q = (pp_##d)(t - ((r != 0) & ((r ^ s) < 0)));                                                 \
         return b == 0 ? (pp_##d)0 : b == -1 ? pp_op_neg_##d(a) : q;                                          \
     }                                                                                                        \
     PP_OP pp_##d pp_op_imod_##d(pp_##d a, pp_##d b)                                                          \
     {                                                                                                        \
         pp_##d s = ((b == 0) | (b == -1)) ? (pp_##d)1 : b;                                                   \
-        pp_##d r = (pp_##d)(a % s);                                                                          \
+        pp_##d t = (pp_##d)((Q)a / (Q)s);                                                                    \
+        pp_##d r = (pp_##d)((U)a - (U)t * (U)s);                                                             \
         return ((r != 0) & ((r ^ s) < 0)) ? (pp_##d)(r + s) : r;                                             \
     }
 
-#define PP_UNSIGNED(d, U, W)                                                                                 \
+#define PP_UNSIGNED(d, U, W, Q)                                                                              \
     PP_INTEGER(d, U, W)                                                                                      \
     PP_OP_1(pp_##d, abs, d, a)                                                                               \
     PP_OP pp_##d pp_op_shr_##d(pp_##d a, pp_##d n)                                                           \
@@ -140,19 +144,23 @@ PP_OP pp_b8 pp_op_not_b8(pp_b8 a)
     }                                                                                                        \
     PP_OP pp_##d pp_op_idiv_##d(pp_##d a, pp_##d b)                                                          \
     {                                                                                                        \
-        pp_##d q = (pp_##d)(a / (b == 0 ? (pp_##d)1 : b));                                                   \
+        pp_##d q = (pp_##d)((Q)a / (Q)(b == 0 ? (pp_##d)1 : b));                                             \
         return b == 0 ? (pp_##d)0 : q;                                                                       \
     }                                                                                                        \
-    PP_OP_2(pp_##d, imod, d, (pp_##d)(a % (b == 0 ? (pp_##d)1 : b)))
+    PP_OP pp_##d pp_op_imod_##d(pp_##d a, pp_##d b)                                                          \
+    {                                                                                                        \
+        pp_##d s = b == 0 ? (pp_##d)1 : b;                                                                   \
+        return (pp_##d)((U)a - (U)(pp_##d)((Q)a / (Q)s) * (U)s);                                             \
+    }
 
-PP_SIGNED(i8, uint32_t, 8u)
-PP_SIGNED(i16, uint32_t, 16u)
-PP_SIGNED(i32, uint32_t, 32u)
-PP_SIGNED(i64, uint64_t, 64u)
-PP_UNSIGNED(u8, uint32_t, 8u)
-PP_UNSIGNED(u16, uint32_t, 16u)
-PP_UNSIGNED(u32, uint32_t, 32u)
-PP_UNSIGNED(u64, uint64_t, 64u)
+PP_SIGNED(i8, uint32_t, 8u, pp_f32)
+PP_SIGNED(i16, uint32_t, 16u, pp_f32)
+PP_SIGNED(i32, uint32_t, 32u, pp_f64)
+PP_SIGNED(i64, uint64_t, 64u, pp_i64)
+PP_UNSIGNED(u8, uint32_t, 8u, pp_f32)
+PP_UNSIGNED(u16, uint32_t, 16u, pp_f32)
+PP_UNSIGNED(u32, uint32_t, 32u, pp_f64)
+PP_UNSIGNED(u64, uint64_t, 64u, pp_u64)
 
 PP_OP pp_i32 pp_op_mulhi_i32(pp_i32 a, pp_i32 b)
 {

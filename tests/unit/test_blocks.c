@@ -198,6 +198,43 @@ Test(blocks_scalar, every_row_dtype_and_shape)
         }
 }
 
+/* One divisor for a block has loops of its own: every small divisor, and those around powers of two. */
+static void check_divisor(const pp_block_set *set, pp_op op, ppto_dtype dtype, uint64_t divisor)
+{
+    loop_case c = {.set = set->name,
+                   .name = pp_scalar_find(op)->name,
+                   .from = {dtype, dtype, dtype},
+                   .scalar = {false, true},
+                   .n_operands = 2,
+                   .to = dtype,
+                   .loop = set->scalar[op][dtype][PP_VS]};
+    memcpy(data(&operand[1]), &divisor, sizeof divisor);
+    for (size_t i = 0; i < N; i++)
+        expected[i] = pp_scalar_eval(op, dtype, dtype, element(data(&operand[0]), dtype, i), divisor, 0);
+    run_once(&c, 61, -1);
+    run_once(&c, N, -1);
+}
+
+Test(blocks_scalar, quotients_by_one_divisor)
+{
+    FOR_EACH_SET(set)
+    for (int dtype = PPTO_I8; dtype <= PPTO_U64; dtype++) {
+        const unsigned width = pp_dtype_width((ppto_dtype)dtype);
+        const uint64_t all = width == 64 ? UINT64_MAX : (UINT64_C(1) << width) - 1;
+        fill_samples(&operand[0], (ppto_dtype)dtype);
+        for (int by = -130; by <= 130; by++) {
+            check_divisor(set, PP_IDIV, (ppto_dtype)dtype, (uint64_t)(int64_t)by & all);
+            check_divisor(set, PP_IMOD, (ppto_dtype)dtype, (uint64_t)(int64_t)by & all);
+        }
+        for (unsigned bit = 7; bit < width; bit++)
+            for (int near = -1; near <= 1; near++) {
+                const uint64_t by = ((UINT64_C(1) << bit) + (uint64_t)(int64_t)near) & all;
+                check_divisor(set, PP_IDIV, (ppto_dtype)dtype, by);
+                check_divisor(set, PP_IMOD, (ppto_dtype)dtype, by);
+            }
+    }
+}
+
 static void check_pair(const pp_block_set *set, pp_op op, ppto_dtype from, ppto_dtype to, pp_block_fn loop)
 {
     loop_case c = {.set = set->name,
@@ -254,126 +291,36 @@ Test(blocks_cast, canonical_nan_else_the_same_bits)
     }
 }
 
-/* ---- moves -------------------------------------------------------------------------------------- */
-
-static void fill_random(void *out, size_t bytes)
+Test(blocks_cast, a_block_has_nan_or_not)
 {
-    for (size_t i = 0; i < bytes; i++) ((char *)out)[i] = (char)random_bits();
-}
-
-Test(blocks_move, fill_and_strided_copies)
-{
-    static char memory[1 + 2 * N * 24], out[1 + N * 8 + SLACK], back[sizeof memory];
-    fill_random(memory, sizeof memory);
     FOR_EACH_SET(set)
-    for (size_t size = 1; size <= 8; size *= 2)
-        for (int64_t stride = -24; stride <= 24; stride++)
-            for (size_t n = 0; n < 75; n++) {
-                char *base = memory + 1 + (stride < 0 ? N * 24 : 0), *to = back + (base - memory);
-                const bool apart = stride >= (int64_t)size || -stride >= (int64_t)size;
-                memset(out, 0x5a, sizeof out);
-                set->load_strided(n, out + 1, base, stride, size);
-                for (size_t i = 0; i < n; i++)
-                    cr_assert_arr_eq(out + 1 + i * size, base + (int64_t)i * stride, size,
-                                     "%s load: size %zu stride %d n %zu", set->name, size, (int)stride, n);
-                cr_assert_eq(out[1 + n * size], 0x5a);
-                if (!apart) continue;
-                set->store_strided(n, to, stride, out + 1, size);
-                for (size_t i = 0; i < n; i++)
-                    cr_assert_arr_eq(out + 1 + i * size, to + (int64_t)i * stride, size,
-                                     "%s store: size %zu stride %d n %zu", set->name, size, (int)stride, n);
-                set->fill(n, out + 1, base, size);
-                for (size_t i = 0; i < n; i++) cr_assert_arr_eq(out + 1 + i * size, base, size);
-            }
-}
-
-Test(blocks_move, strided_stores_leave_what_lies_between)
-{
-    static char memory[64 * 20], in[64 * 4];
-    fill_random(in, sizeof in);
-    FOR_EACH_SET(set)
-    {
-        memset(memory, 7, sizeof memory);
-        set->store_strided(64, memory, 20, in, 4);
-        for (size_t i = 0; i < sizeof memory; i++)
-            cr_assert_eq(memory[i], i % 20 < 4 ? in[i / 20 * 4 + i % 20] : 7);
-    }
-}
-
-Test(blocks_move, transposed_tiles)
-{
-    static char in[70 * 600 + 8], out[70 * 70 * 8 + 1];
-    static const size_t lengths[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 67};
-    enum { COUNT = sizeof lengths / sizeof *lengths };
-    fill_random(in, sizeof in);
-    FOR_EACH_SET(set)
-    for (size_t size = 1; size <= 8; size *= 2)
-        for (size_t a = 0; a < COUNT; a++)
-            for (size_t b = 0; b < COUNT; b++)
-                for (int sign = -1; sign <= 1; sign += 2) {
-                    const size_t rows = lengths[a], n = lengths[b];
-                    const int64_t stride = sign * 600;
-                    const char *base = sign < 0 ? in + (n - 1) * 600 + 1 : in + 1;
-                    set->load_transposed(rows, n, out + 1, base, stride, size);
-                    for (size_t r = 0; r < rows; r++)
-                        for (size_t c = 0; c < n; c++)
-                            cr_assert(memcmp(out + 1 + (r * n + c) * size,
-                                             base + (int64_t)(r * size) + (int64_t)c * stride, size) == 0,
-                                      "%s: %zu bytes, %zu rows, %zu columns, at %zu, %zu", set->name, size,
-                                      rows, n, r, c);
-                }
-}
-
-Test(blocks_move, tables_of_every_length)
-{
-    static uint64_t table[256], out[75];
-    static uint32_t idx[75];
-    fill_random(table, sizeof table);
-    fill_random(idx, sizeof idx);
-    FOR_EACH_SET(set)
-    for (uint32_t length = 1; length <= 256; length *= 2)
-        for (size_t size = 4; size <= 8; size *= 2)
-            for (size_t n = 0; n < 75; n++) {
-                memset(out, 0x33, sizeof out);
-                set->table(n, out, table, length, idx, size);
-                for (size_t i = 0; i < n; i++)
-                    cr_assert_arr_eq((char *)out + i * size, (char *)table + (idx[i] & (length - 1)) * size,
-                                     size, "%s: length %u size %zu n %zu", set->name, length, size, n);
-                if (n < 75) cr_assert_eq(((char *)out)[n * size], 0x33);
-            }
-}
-
-Test(blocks_move, stream_copies_any_bytes)
-{
-    static char in[700], out[700];
-    fill_random(in, sizeof in);
-    FOR_EACH_SET(set)
-    for (size_t start = 0; start < 66; start++)
-        for (size_t bytes = 0; bytes < 400; bytes += 1 + bytes / 7) {
-            memset(out, 1, sizeof out);
-            set->stream(out + start, in + 3, bytes);
-            set->fence();
-            cr_assert(memcmp(out + start, in + 3, bytes) == 0 && out[start + bytes] == 1);
-            for (size_t i = 0; i < start; i++) cr_assert_eq(out[i], 1);
+    for (int dtype = 0; dtype < PP_DTYPE_COUNT; dtype++) {
+        const ppto_dtype d = (ppto_dtype)dtype;
+        if (!pp_dtype_is_float(d)) {
+            cr_expect_null(set->has_nan[dtype]);
+            continue;
         }
-}
-
-Test(blocks_move, any_finds_one_byte)
-{
-    static uint8_t mask[300];
-    FOR_EACH_SET(set)
-    {
-        cr_expect_not(set->any(0, mask));
-        cr_expect_not(set->any(sizeof mask, mask));
-        for (size_t i = 0; i < sizeof mask; i++) {
-            mask[i] = 1;
-            cr_expect(set->any(sizeof mask, mask) && set->any(i + 1, mask) && !set->any(i, mask));
-            mask[i] = 0;
+        const uint64_t nan = pp_dtype_canonical_nan(d) ^ 1;
+        const size_t size = ppto_dtype_size(d);
+        for (size_t n = 0; n <= SHORT; n++) {
+            memset(data(&operand[0]), 0, (n + 1) * size);
+            memcpy((char *)data(&operand[0]) + n * size, &nan, size);
+            cr_expect_not(set->has_nan[dtype](n, data(&operand[0])), "%s: n %zu, a NaN behind", set->name, n);
+            for (size_t i = 0; i < n; i++) {
+                memset(data(&operand[0]), 0, n * size);
+                memcpy((char *)data(&operand[0]) + i * size, &nan, size);
+                cr_expect(set->has_nan[dtype](n, data(&operand[0])), "%s: n %zu, at %zu", set->name, n, i);
+            }
         }
     }
 }
 
 /* ---- contraction tiles -------------------------------------------------------------------------- */
+
+static void fill_random(void *out, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) ((char *)out)[i] = (char)random_bits();
+}
 
 static void check_tile(const pp_block_set *set, ppto_dtype dtype)
 {
