@@ -208,8 +208,8 @@ static void map_tiles(pp_launch *launch, int64_t elements, int64_t *rows, int64_
 {
     const int64_t total = launch->space.dim[PP_DIM_COLS].total, guarded = guard_width(launch);
     *cols = smaller(total, elements);
-    if (turns(launch) && total > SQUARE)
-        *cols = SQUARE;
+    if (turns(launch) && total > SQUARE) /* wider where there are few rows */
+        *cols = smaller(total, larger(SQUARE, elements / larger(1, launch->space.dim[PP_DIM_ROWS].total)));
     else if (total > elements) { /* equal pieces */
         const int64_t pieces = (total + elements - 1) / elements;
         *cols = ((total + pieces - 1) / pieces + 63) & ~(int64_t)63;

@@ -3,13 +3,14 @@
  * left.
  *
  * Lanes: blocks of 4096 along the columns of the tile; inside, prefixes of groups of 16 by steps of 1, 2, 4,
- * 8, then the running join of the groups' last elements. Rows: the running join inside blocks of 128 rows, as
- * wide as the tile. The carry stays in scratch from tile to tile: a scan runs along its axis in one task. */
+ * 8, then the running join of the groups' last elements; short rows go all at once. Rows: the running
+ * join inside blocks of 128 rows, as wide as the tile. The carry stays in scratch from tile to tile: a scan
+ * runs along its axis in one task. */
 #include <string.h>
 
 #include "devices/cpu/interp_work.h"
 
-enum { MAX_STATES = 4 };
+enum { MAX_STATES = 4, TURNED_ROWS = 8 };
 
 static size_t state_size(const pp_fold *fold, unsigned s)
 {
@@ -121,6 +122,69 @@ static void scan_lanes(pp_work *w, const pp_fold_code *code, const pp_fold_at *a
     copy_elements(fold, 1, raw, (const void *const *)last);
 }
 
+/* ---- lanes: short rows ----------------------------------------------------------------------- */
+
+/* y = join(x, y) */
+static void join_left(const pp_work *w, const pp_fold_code *code, size_t n, void *const *x, void *const *y)
+{
+    pp_fold_temp temp;
+    if (code->row != NULL) {
+        code->row(n, y[0], x[0], y[0], NULL);
+        return;
+    }
+    pp_fold_temp_at(w, &temp);
+    copy_elements(code->fold, n, temp.copy, (const void *const *)x);
+    pp_fold_join(w, code, n, temp.copy, (const void *const *)y);
+    copy_elements(code->fold, n, y, (const void *const *)temp.copy);
+}
+
+/* Element k of every row has element `left` joined on its left. */
+static void join_element(const pp_work *w, const pp_fold_code *code, const pp_fold_temp *temp, size_t left,
+                         size_t k)
+{
+    void *a[MAX_STATES], *b[MAX_STATES];
+    at_element(code->fold, temp->lifted, left * w->rows, a);
+    at_element(code->fold, temp->lifted, k * w->rows, b);
+    join_left(w, code, w->rows, a, b);
+}
+
+/* The tile is turned to [element][row], so that a step joins all rows at once. */
+static void scan_turned(pp_work *w, const pp_fold_code *code, const pp_fold_at *at, const pp_step *step)
+{
+    const pp_fold *fold = code->fold;
+    const pp_instr *instr = w->launch->kernel->plain.program->code;
+    const size_t rows = w->rows, n = w->cols;
+    void *in[MAX_STATES];
+    pp_fold_temp temp;
+    pp_fold_temp_at(w, &temp);
+    for (uint32_t i = 0; i < step->n_list; i++) {
+        const pp_view *v = &w->views[step->list[i]];
+        const size_t size = ppto_dtype_size((ppto_dtype)instr[fold->input[i]].dtype);
+        in[i] = code->identity ? temp.lifted[i] : temp.copy[i];
+        w->set->load_transposed(n, rows, in[i], rows * size, v->at, v->pitch, size);
+    }
+    for (size_t k = 0; !code->identity && k < n; k++) {
+        const void *from[MAX_STATES];
+        void *to[MAX_STATES];
+        for (uint32_t i = 0; i < step->n_list; i++)
+            from[i] = (char *)in[i] + k * rows * ppto_dtype_size((ppto_dtype)instr[fold->input[i]].dtype);
+        at_element(fold, temp.lifted, k * rows, to);
+        pp_fold_lift(w, code, rows, to, from, (int64_t)k, 0);
+    }
+    for (size_t d = 1; d < PP_SCAN_GROUP; d *= 2)
+        for (size_t k = n; k-- > d;)
+            if (k % PP_SCAN_GROUP >= d) join_element(w, code, &temp, k - d, k);
+    for (size_t k = PP_SCAN_GROUP; k < n; k++)
+        join_element(w, code, &temp, k / PP_SCAN_GROUP * PP_SCAN_GROUP - 1, k);
+    for (unsigned s = 0; s < fold->n_states; s++) {
+        const size_t size = state_size(fold, s);
+        const pp_view *v = &w->views[step->out + s];
+        w->set->load_transposed(rows, n, v->at, (size_t)v->pitch, temp.lifted[s], (int64_t)(rows * size),
+                                size);
+        memcpy(w->scratch + at->raw[s], (char *)temp.lifted[s] + (n - 1) * rows * size, rows * size);
+    }
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static void scan_row(pp_work *w, const pp_fold_code *code, const pp_fold_at *at, const pp_step *step,
@@ -166,6 +230,10 @@ void pp_work_scan(pp_work *w, const pp_step *step)
         view->pitch = step->level == PP_LEVEL_FULL   ? (int64_t)(w->cols * size)
                       : step->level == PP_LEVEL_ROWS ? (int64_t)size
                                                      : 0;
+    }
+    if (lanes && w->launch->minor.total <= (int64_t)PP_LANES && w->rows >= TURNED_ROWS) {
+        scan_turned(w, code, at, step);
+        return;
     }
     for (size_t r = 0; r < w->rows; r++) {
         if (lanes)
