@@ -445,7 +445,8 @@ def main():
 
 def measure_all(options, everything, chosen, threads, limits, report, scratch, log):
     """Every chosen workload at one thread count; the report is written after each."""
-    sgemm = best_sgemm(everything, threads, options.alloc, scratch, log)
+    products = any(w["group"] in ("linalg", "network") and w.get("flops") for w in chosen)
+    sgemm = best_sgemm(everything, threads, options.alloc, scratch, log) if products else 0.0
     report["limits"][str(threads)] = dict(limits or {}, sgemm_gflops=sgemm * 1e-9)
     env = environment(threads, options.alloc, scratch)
     peers = [Peer(name, threads, env, log) for name in options.peers.split(",") if name]
