@@ -43,5 +43,9 @@ echo "$chain"
 "$PPTO" run 'x' 'x=f32[4096,2048]:random(7)' -o "$temp/x.npy"
 tour "$chain" "x=$temp/x.npy"
 
+title "the same chain over a file of 96 MiB within 24 MiB"
+"$PPTO" run 'concat([x, x + 1, x * 2])' "x=$temp/x.npy" -o "$temp/big.npy"
+"$PPTO" run "$chain" "x=$temp/big.npy" --memory-limit 24M --stats
+
 title "what this machine offers"
 "$PPTO" info
