@@ -190,7 +190,6 @@ Test(wrong_calls, lists_have_the_right_form)
     expect_failure("pad(f, [[1, 2, 3]])", PPTO_E_SHAPE, "pad: widths is a count, [before, after] or");
     expect_failure("pad(f, [1])", PPTO_E_SHAPE, "not [1]");
     expect_failure("pad(f, [[1, -2], [0, 0]])", PPTO_E_VALUE, "a width of [1, -2] is negative");
-    expect_failure("roll(f, [1, 1], axis=[0, 0])", PPTO_E_VALUE, "axis 0 is given twice");
     expect_failure("rot90(f, axes=[0, 0])", PPTO_E_VALUE, "given twice");
     expect_failure("tensordot(f, f, axes=[[0], [0], [1]])", PPTO_E_VALUE, "axes is a count or [of x, of y]");
     expect_failure("tensordot(f, f, axes=[[0, 0], [0, 1]])", PPTO_E_VALUE, "given twice");
