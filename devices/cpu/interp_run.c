@@ -89,9 +89,10 @@ static void run_inner(pp_work *w, const pp_body *body, int64_t first, int64_t le
 static void run_stage(pp_work *w, const pp_body *body, int64_t first, int64_t length)
 {
     const pp_dim_id minor = minor_dim(w->launch);
+    const bool nothing = body->inner && w->launch->minor.total == 0; /* no element is there to be touched */
     pp_work_range(w, minor, 0, 1);
     widen(w, minor);
-    pp_work_steps(w, body, PP_GROUP_MAJOR);
+    if (!nothing) pp_work_steps(w, body, PP_GROUP_MAJOR);
     if (!body->inner) return;
     run_inner(w, body, first, length);
     if (body->n_folds > 0) pp_work_fold_end(w, body);
