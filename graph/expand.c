@@ -6,24 +6,6 @@
 
 #include "graph/graph_impl.h"
 
-/* Nodes in reach of the outputs, marked. NULL: out of memory. */
-static uint8_t *needed_nodes(const pp_graph *graph, const pp_ref *outputs, size_t n, uint32_t *end)
-{
-    uint8_t *needed = pp_calloc(graph->nodes.n + 1, 1);
-    *end = 0;
-    for (size_t i = 0; needed != NULL && i < n; i++) {
-        needed[outputs[i].node] = 1;
-        if (outputs[i].node >= *end) *end = outputs[i].node + 1;
-    }
-    for (uint32_t id = *end; needed != NULL && id-- > 0;) {
-        const pp_node *node = &graph->nodes.at[id];
-        if (!needed[id]) continue;
-        for (uint32_t k = 0; k < node->n_operands; k++)
-            needed[graph->operands.at[node->first_operand + k].node] = 1;
-    }
-    return needed;
-}
-
 typedef struct splice {
     pp_graph *graph;
     pp_flat *flat;
@@ -32,6 +14,7 @@ typedef struct splice {
     PP_VEC(uint32_t) moved; /* prim of the expansion at hand -> prim */
     PP_VEC(uint32_t) operands;
     pp_map conditions; /* margins that are there */
+    const pp_cut *cut;
     uint32_t n_literals;
     size_t n_calls;
 } splice;
@@ -53,6 +36,10 @@ static ppto_status splice_prim(splice *s, uint32_t node, const pp_flat *from, ui
     for (uint32_t k = 0; k < p.n_operands; k++)
         s->operands.at[k] = s->moved.at[pp_flat_operands(from, id)[k]];
     p.origin = node;
+    if (p.kind > PP_P_IOTA && (n->stream != 0 || n->level != 0)) {
+        p.stream = n->stream != 0 ? s->cut->stream[n->stream - 1] : 0;
+        p.level = n->level;
+    }
     return pp_flat_add(s->flat, &p, s->operands.at, p.n_operands, &s->moved.at[id]);
 }
 
@@ -82,12 +69,25 @@ static ppto_status splice_call(splice *s, uint32_t node)
     return add_conditions(s, node, x->flat.conditions.at, x->flat.conditions.n);
 }
 
+static ppto_status splice_sync(splice *s, uint32_t id)
+{
+    const pp_node *node = &s->graph->nodes.at[id];
+    const pp_graph_sync_row *row = &s->graph->syncs.at[node->u.sync];
+    pp_sync sync = {.kind = row->kind,
+                    .stream = s->cut->stream[node->stream - 1],
+                    .level = node->level,
+                    .record = row->record != PP_NONE ? s->cut->sync[row->record] : PP_NONE,
+                    .origin = id};
+    return pp_vec_push(&s->flat->syncs, sync);
+}
+
 static ppto_status splice_node(splice *s, uint32_t id)
 {
     const pp_node *node = &s->graph->nodes.at[id];
     uint32_t prim;
     s->first[id] = (uint32_t)s->prims.n;
     if (node->kind == PP_N_CALL) return splice_call(s, id);
+    if (node->kind == PP_N_SYNC) return splice_sync(s, id);
     pp_prim p = {.origin = id, .type = node->type};
     if (node->kind == PP_N_INPUT) {
         p.kind = PP_P_INPUT;
@@ -109,6 +109,8 @@ static ppto_status add_output(splice *s, pp_ref ref)
     if (type->weak) {
         pp_prim p = {
             .kind = PP_P_MAP, .op = PP_CAST, .weak_cast = true, .number = PP_NONE, .origin = ref.node};
+        p.stream = s->flat->prims.at[prim].stream;
+        p.level = s->flat->prims.at[prim].level;
         pp_type to = *type;
         to.weak = false;
         to.dtype = type->dtype == PPTO_F64 ? PPTO_F32 : type->dtype;
@@ -118,12 +120,13 @@ static ppto_status add_output(splice *s, pp_ref ref)
     return pp_vec_push(&s->flat->outputs, prim);
 }
 
-static ppto_status expand(splice *s, const pp_ref *outputs, size_t n, const uint8_t *needed, uint32_t end)
+static ppto_status expand(splice *s, const pp_ref *outputs, size_t n)
 {
-    for (uint32_t id = 0; id < end; id++)
-        if (needed[id]) PP_TRY(splice_node(s, id));
+    s->flat->n_streams = s->cut->n_streams;
+    for (uint32_t id = 0; id < s->cut->end; id++)
+        if (s->cut->needed[id]) PP_TRY(splice_node(s, id));
     for (size_t i = 0; i < s->graph->conditions.n; i++) /* of texts that the outputs come from */
-        if (s->graph->conditions.at[i].origin < end)
+        if (s->graph->conditions.at[i].origin < s->cut->last)
             PP_TRY(add_conditions(s, PP_NONE, &s->graph->conditions.at[i], 1));
     for (size_t i = 0; i < n; i++) PP_TRY(add_output(s, outputs[i]));
     return PPTO_OK;
@@ -132,17 +135,17 @@ static ppto_status expand(splice *s, const pp_ref *outputs, size_t n, const uint
 ppto_status pp_graph_expand(pp_graph *graph, const pp_ref *outputs, size_t n, pp_flat *flat,
                             size_t *recorded_ops, pp_error *err)
 {
-    uint32_t end;
-    splice s = {.graph = graph, .flat = flat};
+    pp_cut cut;
+    splice s = {.graph = graph, .flat = flat, .cut = &cut};
     pp_flat_init(flat, graph->types);
     for (size_t i = 0; i < n; i++)
         if (outputs[i].node == PP_NONE) return pp_fail(err, PPTO_E_VALUE, "an output is no tensor");
-    uint8_t *needed = needed_nodes(graph, outputs, n, &end);
+    ppto_status status = pp_graph_cut(graph, outputs, n, &cut);
     s.first = pp_calloc(graph->nodes.n + 1, sizeof *s.first);
-    ppto_status status = needed != NULL && s.first != NULL ? PPTO_OK : PPTO_E_NOMEM;
-    if (status == PPTO_OK) status = expand(&s, outputs, n, needed, end);
+    if (s.first == NULL) status = PPTO_E_NOMEM;
+    if (status == PPTO_OK) status = expand(&s, outputs, n);
     if (recorded_ops != NULL) *recorded_ops = s.n_calls;
-    pp_free(needed);
+    pp_graph_cut_free(&cut);
     pp_free(s.first);
     pp_vec_free(&s.prims);
     pp_vec_free(&s.moved);
@@ -162,15 +165,25 @@ uint64_t pp_graph_hash(const pp_graph *graph, const pp_ref *outputs, size_t n)
     return hash;
 }
 
-static void sign_node(pp_graph *graph, uint32_t id, const uint32_t *number, pp_text *out)
+static void sign_sync(const pp_graph *graph, const pp_cut *cut, const pp_node *node, pp_text *out)
+{
+    const pp_graph_sync_row *row = &graph->syncs.at[node->u.sync];
+    uint32_t record = row->record != PP_NONE ? cut->sync[row->record] : PP_NONE;
+    pp_text_add(out, "sync %u %u", row->kind, record);
+}
+
+static void sign_node(pp_graph *graph, const pp_cut *cut, uint32_t id, const uint32_t *number, pp_text *out)
 {
     const pp_node *node = &graph->nodes.at[id];
-    const pp_type *type = node->kind != PP_N_CALL ? pp_type_get(graph->types, node->type) : NULL;
+    bool typed = node->kind == PP_N_INPUT || node->kind == PP_N_LITERAL;
+    const pp_type *type = typed ? pp_type_get(graph->types, node->type) : NULL;
     if (node->kind == PP_N_INPUT) {
         pp_text_add(out, "input %s: ", graph->inputs.at[node->u.input].name);
         pp_type_print(graph->types, type, out);
     } else if (node->kind == PP_N_LITERAL) {
         pp_text_add(out, "literal %s", type->dtype == PPTO_F64 ? "f64" : "i64");
+    } else if (node->kind == PP_N_SYNC) {
+        sign_sync(graph, cut, node, out);
     } else {
         pp_text_add(out, "%s", node->u.expansion->text);
         for (uint32_t k = 0; k < node->n_operands; k++) {
@@ -178,30 +191,33 @@ static void sign_node(pp_graph *graph, uint32_t id, const uint32_t *number, pp_t
             pp_text_add(out, " %u.%u", number[ref.node], ref.result);
         }
     }
+    if (node->stream != 0 || node->level != 0)
+        pp_text_add(out, " @%u.%u", node->stream != 0 ? cut->stream[node->stream - 1] : 0, node->level);
     pp_text_add(out, "\n");
 }
 
 ppto_status pp_graph_signature(pp_graph *graph, const pp_ref *outputs, size_t n, pp_text *out)
 {
-    uint32_t end, count = 0;
-    uint8_t *needed = needed_nodes(graph, outputs, n, &end);
+    uint32_t count = 0;
+    pp_cut cut;
+    ppto_status status = pp_graph_cut(graph, outputs, n, &cut);
     uint32_t *number = pp_calloc(graph->nodes.n + 1, sizeof *number);
-    bool ok = needed != NULL && number != NULL;
-    for (uint32_t id = 0; ok && id < end; id++) {
-        if (!needed[id]) continue;
+    bool ok = status == PPTO_OK && number != NULL;
+    for (uint32_t id = 0; ok && id < cut.end; id++) {
+        if (!cut.needed[id]) continue;
         number[id] = count++;
-        sign_node(graph, id, number, out);
+        sign_node(graph, &cut, id, number, out);
     }
     pp_text_add(out, "outputs");
     for (size_t i = 0; ok && i < n; i++)
         pp_text_add(out, " %u.%u", number[outputs[i].node], outputs[i].result);
     pp_text_add(out, "\n");
-    for (size_t i = 0; i < graph->conditions.n; i++) {
-        if (graph->conditions.at[i].origin >= end) continue;
+    for (size_t i = 0; ok && i < graph->conditions.n; i++) {
+        if (graph->conditions.at[i].origin >= cut.last) continue;
         pp_size_print(pp_types_sizes(graph->types), graph->conditions.at[i].margin, out);
         pp_text_add(out, " >= 0: %s\n", graph->conditions.at[i].message);
     }
-    pp_free(needed);
+    pp_graph_cut_free(&cut);
     pp_free(number);
     return ok && !out->failed ? PPTO_OK : PPTO_E_NOMEM;
 }
@@ -209,16 +225,16 @@ ppto_status pp_graph_signature(pp_graph *graph, const pp_ref *outputs, size_t n,
 ppto_status pp_graph_literals(pp_graph *graph, const pp_ref *outputs, size_t n, uint64_t *values, size_t max,
                               size_t *count)
 {
-    uint32_t end;
-    uint8_t *needed = needed_nodes(graph, outputs, n, &end);
+    pp_cut cut;
+    ppto_status status = pp_graph_cut(graph, outputs, n, &cut);
     *count = 0;
-    if (needed == NULL) return PPTO_E_NOMEM;
-    for (uint32_t id = 0; id < end; id++) {
+    for (uint32_t id = 0; status == PPTO_OK && id < cut.end; id++) {
         const pp_node *node = &graph->nodes.at[id];
-        if (!needed[id] || node->kind != PP_N_LITERAL) continue;
+        if (!cut.needed[id] || node->kind != PP_N_LITERAL) continue;
         if (*count < max) values[*count] = node->u.bits;
         ++*count;
     }
-    pp_free(needed);
-    return values == NULL || *count <= max ? PPTO_OK : PPTO_E_LIMIT; /* NULL: only counted */
+    pp_graph_cut_free(&cut);
+    if (status == PPTO_OK && values != NULL && *count > max) status = PPTO_E_LIMIT; /* NULL: only counted */
+    return status;
 }

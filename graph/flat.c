@@ -24,6 +24,7 @@ void pp_flat_init(pp_flat *flat, pp_types *types)
 
 void pp_flat_free(pp_flat *flat)
 {
+    pp_vec_free(&flat->syncs);
     pp_vec_free(&flat->prims);
     pp_vec_free(&flat->operands);
     pp_vec_free(&flat->outputs);

@@ -59,7 +59,8 @@ typedef struct pp_prim {
         number; /* INPUT, PART; LITERAL: its place in pp_graph_literals, PP_NONE for a definition's own */
     pp_type_id type;
     uint32_t first_operand, n_operands;
-    uint32_t origin; /* node of the user's graph this came from; PP_NONE */
+    uint32_t origin;        /* node of the user's graph this came from; PP_NONE */
+    uint32_t stream, level; /* 0: none; sync points before it; 0 of sources, which belong to no stream */
     union {
         uint64_t bits;               /* LITERAL */
         pp_size size;                /* SIZE */
@@ -87,8 +88,22 @@ typedef struct pp_condition {
     const char *message; /* borrowed */
 } pp_condition;
 
+/* A point in the order of a stream that nothing is fused or merged across. Its level is above that of all
+ * before it on its stream, and of the record a WAIT waits for; what comes later on the stream has its level
+ * or a higher one. So every dependence goes to the same or a higher level, and one across a sync point to a
+ * higher one: prims of one stream and level may be put together without making a circle. */
+typedef enum pp_sync_kind { PP_SYNC_RECORD, PP_SYNC_WAIT } pp_sync_kind;
+typedef struct pp_sync {
+    uint8_t kind; /* pp_sync_kind */
+    uint32_t stream, level;
+    uint32_t record; /* WAIT: the sync that records the event; PP_NONE: it comes from outside */
+    uint32_t origin; /* node */
+} pp_sync;
+
 typedef struct pp_flat {
     pp_types *types; /* borrowed */
+    uint32_t n_streams;
+    PP_VEC(pp_sync) syncs; /* in the order of recording */
     PP_VEC(pp_prim) prims;
     PP_VEC(uint32_t) operands;
     PP_VEC(uint32_t) outputs; /* prim ids */

@@ -100,6 +100,15 @@ void pp_flat_print(const pp_flat *flat, pp_text *out)
         for (uint32_t i = 0; i < p->n_operands; i++) pp_text_add(out, " %%%u", pp_flat_operands(flat, id)[i]);
         pp_text_add(out, " : ");
         pp_type_print(flat->types, pp_flat_type(flat, id), out);
+        if (p->stream != 0) pp_text_add(out, " on stream %u", p->stream);
+        if (p->level != 0) pp_text_add(out, " level %u", p->level);
+        pp_text_add(out, "\n");
+    }
+    for (size_t i = 0; i < flat->syncs.n; i++) {
+        const pp_sync *s = &flat->syncs.at[i];
+        pp_text_add(out, "sync %zu = %s on stream %u level %u", i,
+                    s->kind == PP_SYNC_RECORD ? "record" : "wait", s->stream, s->level);
+        if (s->record != PP_NONE) pp_text_add(out, " for sync %u", s->record);
         pp_text_add(out, "\n");
     }
     for (size_t i = 0; i < flat->conditions.n; i++) {

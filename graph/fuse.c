@@ -58,6 +58,8 @@ static const struct {
     [PP_R_CONTRACT] = {"contract", "a product is computed by a kernel of its own frame"},
     [PP_R_GATHER] = {"gather", "the source of a gather is read from memory"},
     [PP_R_OFF] = {"off", "the optimiser is off"},
+    [PP_R_STREAM] = {"stream", "the two are recorded on different streams"},
+    [PP_R_SYNC] = {"sync", "a sync point lies between them"},
 };
 const char *pp_reason_code(pp_reason reason)
 {
@@ -176,11 +178,22 @@ static ppto_status add_member(fuser *f, uint32_t group, uint32_t id)
     return pp_vec_push(&f->out->groups.at[group].members, id);
 }
 
-static ppto_status new_group(fuser *f, uint32_t *group)
+/* Streams and sync points keep a value and a group apart. */
+static pp_reason kept_apart(const fuser *f, uint32_t id, uint32_t group)
+{
+    const pp_prim *p = pp_flat_prim(f->flat, id);
+    const pp_group *g = &f->out->groups.at[group];
+    return p->stream != g->stream ? PP_R_STREAM : p->level != g->level ? PP_R_SYNC : PP_R_NONE;
+}
+
+/* A group for `id` and what may join it. */
+static ppto_status new_group(fuser *f, uint32_t id, uint32_t *group)
 {
     pp_group g;
     memset(&g, 0, sizeof g);
     g.frame = PP_FRAME_MAP;
+    g.stream = pp_flat_prim(f->flat, id)->stream;
+    g.level = pp_flat_prim(f->flat, id)->level;
     *group = (uint32_t)f->out->groups.n;
     PP_TRY(pp_vec_push(&f->kinds, (group_kinds){0}));
     return pp_vec_push(&f->out->groups, g);
@@ -324,7 +337,8 @@ static ppto_status readers(fuser *f, uint32_t id, const demand *list, uint32_t h
         if (d->group == home && d->map) continue;
         PP_TRY(pp_vec_push(&f->out->groups.at[d->group].needs, home));
         f->out->groups.at[d->group].leaves++;
-        pp_reason why = d->map ? reason : (pp_reason)d->why;
+        pp_reason why = d->map ? reason : (pp_reason)d->why, apart = kept_apart(f, id, d->group);
+        if (apart != PP_R_NONE && !is_source(pp_flat_prim(f->flat, id))) why = apart;
         PP_TRY(pp_vec_push(&f->out->missed, ((pp_missed){id, d->consumer, f->optimise ? why : PP_R_OFF})));
     }
     return PPTO_OK;
@@ -371,7 +385,7 @@ static bool find_sibling(fuser *f, uint32_t id, const demand *list, uint32_t *gr
         uint32_t at = (uint32_t)(n - 1 - back);
         pp_group *g = &f->out->groups.at[at];
         uint8_t axes[PPTO_MAX_RANK];
-        if (!has_room(g) || !same_domain(g, type, axes)) continue;
+        if (!has_room(g) || kept_apart(f, id, at) || !same_domain(g, type, axes)) continue;
         bool reads = false;
         for (const demand *d = list; d; d = d->next) reads |= d->group == at;
         if (reads || !shares_data(f, id, at) || !no_cycle(f, at, list)) continue;
@@ -419,7 +433,8 @@ static bool find_reduced_sibling(fuser *f, uint32_t id, const demand *list, uint
         uint32_t at = (uint32_t)(n - 1 - back), outer = 0;
         pp_group *g = &f->out->groups.at[at];
         uint8_t axes[PPTO_MAX_RANK];
-        if (!has_room(g) || (g->frame != PP_FRAME_LANES && g->frame != PP_FRAME_ROWS)) continue;
+        if (!has_room(g) || kept_apart(f, id, at)) continue;
+        if (g->frame != PP_FRAME_LANES && g->frame != PP_FRAME_ROWS) continue;
         bool fits = true, reads = false;
         for (uint32_t d = 0; d < g->n_domain; d++) {
             if (g->role[g->domain[d]] == PP_AXIS_INNER) continue;
@@ -442,7 +457,7 @@ static bool find_reduced_sibling(fuser *f, uint32_t id, const demand *list, uint
 static ppto_status map_group(fuser *f, uint32_t id, uint32_t *group, pp_imap **map)
 {
     const pp_type *type = pp_flat_type(f->flat, id);
-    PP_TRY(new_group(f, group));
+    PP_TRY(new_group(f, id, group));
     pp_group *g = &f->out->groups.at[*group];
     for (uint32_t i = 0; i < type->rank; i++)
         if (!add_axis(g, type->dim[i], PP_AXIS_OUTER, &g->domain[i])) return PPTO_E_LIMIT;
@@ -459,7 +474,7 @@ static ppto_status store_value(fuser *f, uint32_t id, const demand *list, pp_rea
     if (f->optimise) {
         for (const demand *d = list; d && home == PP_NONE; d = d->next) {
             pp_group *g = &f->out->groups.at[d->group];
-            map = has_room(g) ? single_map(f, list, d->group) : NULL;
+            map = has_room(g) && !kept_apart(f, id, d->group) ? single_map(f, list, d->group) : NULL;
             if (map && can_store(f, g, pp_flat_type(f->flat, id), map) && no_cycle(f, d->group, list))
                 home = d->group;
         }
@@ -501,6 +516,8 @@ static pp_reason why_not_inline(fuser *f, uint32_t id, demand *list)
     f->kinds_epoch++;
     for (demand *d = list; d; d = d->next) {
         if (!d->map) return (pp_reason)d->why;
+        pp_reason apart = kept_apart(f, id, d->group);
+        if (apart != PP_R_NONE) return apart;
         if (!has_room(&f->out->groups.at[d->group])) return PP_R_TOO_LARGE;
         if (guards && d->map->n_guards >= PP_MOST_GUARDS) return PP_R_TOO_LARGE;
         several |= d->group != group;
@@ -656,7 +673,7 @@ static ppto_status reduction_group(fuser *f, uint32_t id, uint32_t *group, pp_he
     uint8_t inner_dim[PPTO_MAX_RANK], outer_dim[PPTO_MAX_RANK], inner_axes[PPTO_MAX_RANK],
         result[PPTO_MAX_RANK];
     uint32_t n_inner, n_outer;
-    PP_TRY(new_group(f, group));
+    PP_TRY(new_group(f, id, group));
     pp_group *g = &f->out->groups.at[*group];
     for (uint32_t i = 0; i < x->rank; i++)
         if (!add_axis(g, x->dim[i], PP_AXIS_OUTER, &g->domain[i])) return PPTO_E_LIMIT;
@@ -683,7 +700,7 @@ static bool join_sibling(fuser *f, uint32_t id, const demand *list, uint32_t *gr
         uint8_t axes[PPTO_MAX_RANK], result[PPTO_MAX_RANK], inner_dim[PPTO_MAX_RANK],
             outer_dim[PPTO_MAX_RANK];
         uint32_t n_inner, n_outer;
-        if (!has_room(g) || !same_domain(g, x, axes)) continue;
+        if (!has_room(g) || kept_apart(f, id, at) || !same_domain(g, x, axes)) continue;
         bool reads = false;
         for (const demand *d = list; d; d = d->next) reads |= d->group == at;
         if (reads || !shares_data(f, id, at) || !no_cycle(f, at, list)) continue;
@@ -758,7 +775,9 @@ static ppto_status contract_group(fuser *f, uint32_t id, uint32_t *group, pp_hea
 static pp_reason join_heavy(fuser *f, uint32_t id, uint32_t group, const demand *list, pp_heavy *heavy)
 {
     pp_group *g = &f->out->groups.at[group];
+    pp_reason apart = kept_apart(f, id, group);
     if (!f->optimise) return PP_R_OFF;
+    if (apart != PP_R_NONE) return apart;
     if (!has_room(g)) return PP_R_TOO_LARGE;
     pp_imap *map = single_map(f, list, group);
     if (!map) return PP_R_INDEX;

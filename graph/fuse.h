@@ -24,6 +24,8 @@ typedef enum pp_reason {
     PP_R_CONTRACT,
     PP_R_GATHER,
     PP_R_OFF,
+    PP_R_STREAM,
+    PP_R_SYNC,
     PP_REASON_COUNT
 } pp_reason;
 const char *pp_reason_code(pp_reason reason); /* "frame" */
@@ -47,6 +49,7 @@ typedef struct pp_heavy { /* a REDUCE, SCAN or CONTRACT computed inside */
 
 typedef struct pp_group {
     pp_frame frame;
+    uint32_t stream, level; /* of all it computes */
     pp_axes axes;
     uint8_t role[PP_FRAME_MAX_AXES]; /* pp_axis_role of every axis */
     uint8_t inner[PPTO_MAX_RANK]; /* inner axes in flattened order (as created; they may have been split) */

@@ -79,12 +79,33 @@ typedef struct pp_node_info {
     const char *operator_name; /* "input", "literal" or the operator as called */
     const char *input_name;
     ppto_site site;
-    uint32_t stream, sync; /* 0 until streams are there */
+    uint32_t stream, level; /* of the graph's streams, 0: none; sync points before it (graph/stream.c) */
 } pp_node_info;
 pp_node_info pp_graph_node(const pp_graph *graph, uint32_t node);
 size_t pp_graph_size(const pp_graph *graph); /* nodes recorded */
 size_t pp_graph_inputs(const pp_graph *graph);
 pp_ref pp_graph_input_at(const pp_graph *graph, size_t i);
+
+/* ---- stream.c: streams and sync points ---- */
+
+/* The number (from 1) of a stream of this graph; 0: out of memory. identity: the caller's, never looked into.
+ */
+uint32_t pp_graph_stream(pp_graph *graph, void *identity);
+/* Calls recorded until the pop belong to the stream. E_NOMEM; E_VALUE for a pop without a push. */
+ppto_status pp_graph_push_stream(pp_graph *graph, uint32_t stream);
+ppto_status pp_graph_pop_stream(pp_graph *graph);
+/* A sync point: RECORD, the event happens when all recorded on the stream so far is done; WAIT, what is
+ * recorded on the stream later begins after the event, of this graph or of elsewhere. E_NOMEM, E_LIMIT */
+ppto_status pp_graph_sync(pp_graph *graph, pp_sync_kind kind, uint32_t stream, uint64_t event,
+                          ppto_site site);
+/* The streams that an expansion of these outputs uses, and the event of every sync point in it: [i] is
+ * number i + 1 of flat.syncs' and prims' streams, [k] of flat.syncs[k]. Free with pp_graph_uses_free. */
+typedef struct pp_graph_uses {
+    PP_VEC(void *) streams;
+    PP_VEC(uint64_t) events;
+} pp_graph_uses;
+ppto_status pp_graph_uses_of(pp_graph *graph, const pp_ref *outputs, size_t n, pp_graph_uses *uses);
+void pp_graph_uses_free(pp_graph_uses *uses);
 
 /* Expands what the outputs need. flat: initialised here; prim.origin is the node; prim.number of an INPUT is
  * the index of the input in the graph. Weak outputs become i64 or f32. Returns the number of operator calls

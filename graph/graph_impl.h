@@ -20,7 +20,7 @@ typedef struct pp_expansion {
     uint64_t hash;           /* of text */
 } pp_expansion;
 
-typedef enum pp_node_kind { PP_N_INPUT, PP_N_LITERAL, PP_N_CALL } pp_node_kind;
+typedef enum pp_node_kind { PP_N_INPUT, PP_N_LITERAL, PP_N_CALL, PP_N_SYNC } pp_node_kind;
 
 typedef struct pp_node {
     uint8_t kind; /* pp_node_kind */
@@ -30,7 +30,9 @@ typedef struct pp_node {
         uint32_t input;                /* INPUT: which */
         uint64_t bits;                 /* LITERAL */
         const pp_expansion *expansion; /* CALL */
+        uint32_t sync;                 /* SYNC: which */
     } u;
+    uint32_t stream, level;
     const char *called_as;
     ppto_site site;
     uint64_t hash;
@@ -40,6 +42,30 @@ typedef struct pp_graph_input_row {
     const char *name;
     uint32_t node;
 } pp_graph_input_row;
+
+typedef struct pp_graph_stream_row {
+    void *identity;
+    uint32_t level; /* of what is recorded next, at least */
+    uint32_t last;  /* call recorded last; PP_NONE */
+} pp_graph_stream_row;
+
+typedef struct pp_graph_sync_row {
+    uint8_t kind; /* pp_sync_kind */
+    uint32_t node;
+    uint32_t last;   /* call recorded last on the stream; PP_NONE */
+    uint32_t record; /* WAIT: the sync of this graph that records the event; PP_NONE */
+    uint64_t event;
+} pp_graph_sync_row;
+
+/* What an expansion takes: nodes that are needed, and its numbers of streams and sync points. */
+typedef struct pp_cut {
+    uint8_t *needed;
+    uint32_t end;     /* all needed nodes are before */
+    uint32_t last;    /* the same, without sync points behind */
+    uint32_t *stream; /* stream of the graph -> number in the expansion, 0: not used */
+    uint32_t *sync;   /* sync of the graph -> number in the expansion, PP_NONE */
+    uint32_t n_streams, n_syncs;
+} pp_cut;
 
 /* Answers of the library about the operators called last. */
 enum { PP_RECENT = 64 };
@@ -57,6 +83,10 @@ struct pp_graph {
     PP_VEC(pp_node) nodes;
     PP_VEC(pp_ref) operands;
     PP_VEC(pp_graph_input_row) inputs;
+    PP_VEC(pp_graph_stream_row) streams; /* number - 1 */
+    PP_VEC(pp_graph_sync_row) syncs;
+    PP_VEC(uint32_t) pushed; /* numbers of streams */
+    pp_map by_event;         /* RECORD syncs */
     PP_VEC(pp_expansion *) expansions;
     PP_VEC(const char *) words;      /* interned names */
     PP_VEC(pp_condition) conditions; /* of texts, beyond those of expansions; origin: the text's first node */
@@ -94,5 +124,14 @@ ppto_status pp_graph_number(pp_graph *graph, const pp_value *value, ppto_site si
 /* ---- expand.c ---------------------------------------------------------------------------------------- */
 
 uint32_t pp_graph_results(const pp_graph *graph, uint32_t node);
+
+/* ---- stream.c ---------------------------------------------------------------------------------------- */
+
+/* Gives a call its stream and level, from the stream pushed last and from its operands. */
+void pp_graph_place(const pp_graph *graph, pp_node *call, const pp_ref *operands, size_t n);
+void pp_graph_placed(pp_graph *graph, uint32_t node); /* the call is recorded */
+/* What these outputs need. cut: initialised here, free it also after a failure. E_NOMEM */
+ppto_status pp_graph_cut(const pp_graph *graph, const pp_ref *outputs, size_t n, pp_cut *cut);
+void pp_graph_cut_free(pp_cut *cut);
 
 #endif

@@ -348,11 +348,14 @@ static ppto_status add_node(call *c, const pp_expansion *x, uint32_t *id)
     pp_graph *graph = c->graph;
     pp_node node = {.kind = PP_N_CALL, .site = c->site, .u.expansion = x, .hash = x->hash};
     node.called_as = c->called_as;
+    if (graph->streams.n != 0) pp_graph_place(graph, &node, graph->refs.at, graph->refs.n);
     for (size_t i = 0; i < graph->refs.n; i++) {
         node.hash = pp_hash_mix(node.hash, graph->nodes.at[graph->refs.at[i].node].hash);
         node.hash = pp_hash_mix(node.hash, graph->refs.at[i].result);
     }
-    return pp_graph_push(graph, &node, graph->refs.at, (uint32_t)graph->refs.n, id);
+    PP_TRY(pp_graph_push(graph, &node, graph->refs.at, (uint32_t)graph->refs.n, id));
+    if (node.stream != 0) pp_graph_placed(graph, *id);
+    return PPTO_OK;
 }
 
 /* What the library knows of the definition, and a name that lives as long as the graph. */

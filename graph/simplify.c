@@ -20,7 +20,8 @@ static bool same_prim(const pp_flat *flat, const pp_prim *a, const uint32_t *x, 
 {
     if (a->kind != b->kind || a->op != b->op || a->axis != b->axis || a->n_batch != b->n_batch ||
         a->n_k != b->n_k || a->rows != b->rows || a->weak_cast != b->weak_cast || a->number != b->number ||
-        a->type != b->type || a->n_operands != b->n_operands || memcmp(&a->u, &b->u, sizeof a->u) != 0)
+        a->type != b->type || a->stream != b->stream || a->level != b->level ||
+        a->n_operands != b->n_operands || memcmp(&a->u, &b->u, sizeof a->u) != 0)
         return false;
     return a->n_operands == 0 ||
            memcmp(x, flat->operands.at + b->first_operand, a->n_operands * sizeof *x) == 0;
@@ -30,6 +31,7 @@ static uint64_t hash_prim(const pp_prim *p, const uint32_t *x)
 {
     uint64_t h = pp_hash_mix(p->kind, p->op);
     h = pp_hash_mix(h, p->type);
+    h = pp_hash_mix(h, (uint64_t)p->stream << 32 | p->level);
     h = pp_hash_mix(h, (uint64_t)p->axis << 32 | p->number);
     h = pp_hash_mix(h, (uint64_t)p->n_batch << 24 | (uint64_t)p->n_k << 16 | (uint64_t)p->rows << 8 |
                            p->weak_cast);
@@ -125,6 +127,13 @@ static bool constant(simplifier *s, const pp_prim *p, const uint32_t *x, uint64_
     return true;
 }
 
+/* A value of another stream, or from before a sync point, is not the same one. */
+static bool apart(const simplifier *s, const pp_prim *p, uint32_t from)
+{
+    const pp_prim *x = pp_flat_prim(s->to, from);
+    return x->kind > PP_P_IOTA && (x->stream != p->stream || x->level != p->level);
+}
+
 static ppto_status rebuild(simplifier *s, uint32_t old)
 {
     const pp_prim *p = pp_flat_prim(s->from, old);
@@ -135,7 +144,10 @@ static ppto_status rebuild(simplifier *s, uint32_t old)
     for (uint32_t k = 0; k < p->n_operands; k++) x[k] = s->now[operand[k]];
     pp_prim prim = *p;
     ppto_status status = PPTO_OK;
-    if (identity(s, p, x, &s->now[old])) goto out;
+    if (identity(s, p, x, &found) && !apart(s, p, found)) {
+        s->now[old] = found;
+        goto out;
+    }
     const pp_type *type = pp_type_get(s->to->types, p->type);
     if (p->kind == PP_P_MAP && p->op == PP_DIV && literal_value(s, x[1], (ppto_dtype)type->dtype, &bits) &&
         exact_reciprocal((ppto_dtype)type->dtype, bits, &bits)) {
@@ -143,6 +155,10 @@ static ppto_status rebuild(simplifier *s, uint32_t old)
         uint32_t literal;
         status = pp_flat_literal(s->to, (ppto_dtype)type->dtype, false, bits, &literal);
         if (status == PPTO_OK) status = pp_flat_broadcast(s->to, literal, type->rank, type->dim, &x[1]);
+        if (status == PPTO_OK && x[1] != literal) {
+            s->to->prims.at[x[1]].stream = p->stream;
+            s->to->prims.at[x[1]].level = p->level;
+        }
         prim.op = PP_MUL;
     } else if (constant(s, p, x, &bits)) {
         prim = (pp_prim){.kind = PP_P_LITERAL,
@@ -187,6 +203,9 @@ ppto_status pp_simplify(const pp_flat *from, pp_flat *to, uint8_t *used, size_t 
     if (status == PPTO_OK) mark(from, alive);
     for (uint32_t id = 0; status == PPTO_OK && id < n; id++)
         if (alive[id]) status = rebuild(&s, id);
+    to->n_streams = from->n_streams;
+    for (size_t i = 0; status == PPTO_OK && i < from->syncs.n; i++)
+        status = pp_vec_push(&to->syncs, from->syncs.at[i]);
     for (size_t i = 0; status == PPTO_OK && i < from->outputs.n; i++)
         status = pp_vec_push(&to->outputs, s.now[from->outputs.at[i]]);
     for (size_t i = 0; status == PPTO_OK && i < from->conditions.n; i++)

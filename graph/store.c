@@ -25,6 +25,10 @@ void pp_graph_destroy(pp_graph *graph)
     pp_vec_free(&graph->nodes);
     pp_vec_free(&graph->operands);
     pp_vec_free(&graph->inputs);
+    pp_vec_free(&graph->streams);
+    pp_vec_free(&graph->syncs);
+    pp_vec_free(&graph->pushed);
+    pp_map_free(&graph->by_event);
     pp_vec_free(&graph->expansions);
     pp_vec_free(&graph->words);
     pp_vec_free(&graph->conditions);
@@ -221,7 +225,7 @@ ppto_status pp_graph_literal(pp_graph *graph, bool is_float, uint64_t bits, ppto
 uint32_t pp_graph_results(const pp_graph *graph, uint32_t node)
 {
     const pp_node *n = &graph->nodes.at[node];
-    return n->kind == PP_N_CALL ? n->u.expansion->n_results : 1;
+    return n->kind == PP_N_CALL ? n->u.expansion->n_results : n->kind != PP_N_SYNC;
 }
 
 pp_type_id pp_graph_type(const pp_graph *graph, pp_ref ref)
@@ -233,7 +237,8 @@ pp_type_id pp_graph_type(const pp_graph *graph, pp_ref ref)
 pp_node_info pp_graph_node(const pp_graph *graph, uint32_t node)
 {
     const pp_node *n = &graph->nodes.at[node];
-    pp_node_info info = {.operator_name = n->called_as, .site = n->site};
+    pp_node_info info = {
+        .operator_name = n->called_as, .site = n->site, .stream = n->stream, .level = n->level};
     if (n->kind == PP_N_INPUT) info.input_name = graph->inputs.at[n->u.input].name;
     return info;
 }

@@ -17,6 +17,11 @@ enum { ALIGNMENT = 64, MOST_SLOTS = 1024 };
 
 static _Thread_local bool inside_run;
 
+bool pp_dispatch_inside(void)
+{
+    return inside_run;
+}
+
 bool pp_dispatch_mark_inside(bool inside)
 {
     bool before = inside_run;
@@ -32,6 +37,8 @@ static ppto_status check_steps(const pp_step *steps, uint32_t n, const uint32_t 
     for (uint32_t i = 0; i < n; i++) {
         if (steps[i].phases > PP_MAX_PHASES)
             return pp_fail(err, PPTO_E_INTERNAL, "step %u has %u phases", i, steps[i].phases);
+        if (steps[i].skipped != NULL && (steps[i].phases != 1 || steps[i].tasks[0] != 1))
+            return pp_fail(err, PPTO_E_INTERNAL, "step %u is told of a skip, but is not one task", i);
         for (uint32_t k = first[i]; k < first[i + 1]; k++)
             if (needs[k] >= i) return pp_fail(err, PPTO_E_INTERNAL, "step %u waits for step %u", i, needs[k]);
     }
@@ -79,13 +86,14 @@ static ppto_status rank_steps(pp_dispatch *dispatch)
     uint32_t n = dispatch->n;
     ranked *order = pp_calloc(n, sizeof *order);
     if (order == NULL) return PPTO_E_NOMEM;
-    for (uint32_t i = n; i-- > 0;) {
+    bool by_program = dispatch->executor->class_of->mode == PP_RUN_INLINE;
+    for (uint32_t i = n; i-- > 0 && !by_program;) {
         double longest = 0;
         for (uint32_t k = dispatch->first_next[i]; k < dispatch->first_next[i + 1]; k++)
             if (order[dispatch->nexts[k]].path > longest) longest = order[dispatch->nexts[k]].path;
         order[i].path = longest + step_path_ns(&dispatch->steps[i], pp_executor_workers(dispatch->executor));
-        order[i].step = i;
     }
+    for (uint32_t i = 0; i < n; i++) order[i].step = i;
     qsort(order, n, sizeof *order, by_path);
     for (uint32_t rank = 0; rank < n; rank++) {
         dispatch->by_rank[rank] = order[rank].step;
@@ -122,6 +130,7 @@ static void choose_mode(pp_dispatch *dispatch, const uint32_t *first, const uint
     uint32_t most = dispatch->mode == PP_RUN_SIM ? PP_SIM_SLOTS : MOST_SLOTS;
     if (workers > most) workers = most;
     dispatch->n_slots = dispatch->mode == PP_RUN_INLINE ? 1 : workers;
+    if (dispatch->mode == PP_RUN_INLINE && dispatch->n_waiting != 0) dispatch->mode = PP_RUN_THREADS;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */
@@ -159,6 +168,29 @@ static ppto_status make_slots(pp_dispatch *dispatch)
     return PPTO_OK;
 }
 
+/* What only plans with steps that wait have. */
+static ppto_status make_waiting(pp_dispatch *dispatch)
+{
+    size_t n = dispatch->n, n_tasks = 0, n_waiting = 0;
+    for (uint32_t i = 0; i < n; i++) n_waiting += dispatch->steps[i].waits;
+    if (n_waiting == 0) return PPTO_OK;
+    dispatch->waiting = pp_calloc(n_waiting, sizeof *dispatch->waiting);
+    dispatch->away = pp_calloc(n, sizeof *dispatch->away);
+    dispatch->begun_at = pp_calloc(n, sizeof *dispatch->begun_at);
+    if (dispatch->waiting == NULL || dispatch->away == NULL || dispatch->begun_at == NULL)
+        return PPTO_E_NOMEM;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!dispatch->steps[i].waits) continue;
+        dispatch->waiting[dispatch->n_waiting++] = i;
+        dispatch->begun_at[i] = (uint32_t)n_tasks;
+        for (uint32_t phase = 0; phase < dispatch->steps[i].phases; phase++)
+            n_tasks += dispatch->steps[i].tasks[phase];
+    }
+    dispatch->arrived = pp_calloc(n_tasks + 1, sizeof *dispatch->arrived);
+    dispatch->begun = pp_calloc(n_tasks + 1, sizeof *dispatch->begun);
+    return dispatch->arrived != NULL && dispatch->begun != NULL ? PPTO_OK : PPTO_E_NOMEM;
+}
+
 static ppto_status make_arrays(pp_dispatch *dispatch, const pp_step *steps, size_t n_edges)
 {
     size_t n = dispatch->n;
@@ -172,20 +204,25 @@ static ppto_status make_arrays(pp_dispatch *dispatch, const pp_step *steps, size
     dispatch->in_heap = pp_calloc(n, sizeof *dispatch->in_heap);
     dispatch->claim = pp_calloc(n, sizeof *dispatch->claim);
     dispatch->left = pp_calloc(n, sizeof *dispatch->left);
+    dispatch->spoiled = pp_calloc(n, sizeof *dispatch->spoiled);
+    dispatch->status = pp_calloc(n, sizeof *dispatch->status);
     if (dispatch->steps == NULL || dispatch->first_next == NULL || dispatch->nexts == NULL ||
-        dispatch->in_heap == NULL || dispatch->claim == NULL || dispatch->left == NULL)
+        dispatch->in_heap == NULL || dispatch->claim == NULL || dispatch->left == NULL ||
+        dispatch->spoiled == NULL || dispatch->status == NULL)
         return PPTO_E_NOMEM;
     if (n != 0) memcpy(dispatch->steps, steps, n * sizeof *steps);
-    return PPTO_OK;
+    atomic_store_explicit(&dispatch->dirty, true, memory_order_relaxed);
+    return make_waiting(dispatch);
 }
 
 static void release(pp_dispatch *dispatch)
 {
-    void *const parts[] = {dispatch->steps,      dispatch->first_next,    dispatch->nexts,
-                           dispatch->need_count, dispatch->rank,          dispatch->by_rank,
-                           dispatch->slots,      (void *)dispatch->claim, dispatch->pending,
-                           dispatch->in_heap,    (void *)dispatch->left,  dispatch->heap,
-                           dispatch->stack};
+    void *const parts[] = {
+        dispatch->steps,        dispatch->first_next,      dispatch->nexts,          dispatch->need_count,
+        dispatch->rank,         dispatch->by_rank,         dispatch->slots,          (void *)dispatch->claim,
+        dispatch->pending,      dispatch->in_heap,         (void *)dispatch->left,   dispatch->heap,
+        dispatch->stack,        (void *)dispatch->spoiled, (void *)dispatch->status, dispatch->waiting,
+        (void *)dispatch->away, dispatch->begun,           dispatch->begun_at,       dispatch->arrived};
     if (dispatch->scratch != NULL && dispatch->memory.give != NULL)
         dispatch->memory.give(dispatch->memory.arg, dispatch->scratch,
                               dispatch->scratch_each * dispatch->n_slots);
@@ -225,7 +262,7 @@ ppto_status pp_dispatch_create(const pp_step *steps, uint32_t n, const uint32_t 
     if (status != PPTO_OK) goto fail_fill;
     status = PPTO_E_NOMEM;
     if (pthread_mutex_init(&dispatch->lock, NULL) != 0) goto fail_lock;
-    if (pthread_cond_init(&dispatch->changed, NULL) != 0) goto fail_condition;
+    if (pp_condition_init(&dispatch->changed) != 0) goto fail_condition;
     *out = dispatch;
     return PPTO_OK;
 fail_condition:
@@ -254,8 +291,19 @@ uint64_t pp_dispatch_scratch_bytes(const pp_dispatch *dispatch)
 
 /* ---- a run ------------------------------------------------------------------------------------- */
 
+static void forget(pp_dispatch *dispatch)
+{
+    for (uint32_t i = 0; i < dispatch->n; i++) {
+        atomic_store_explicit(&dispatch->spoiled[i], PP_NO_STEP, memory_order_relaxed);
+        atomic_store_explicit(&dispatch->status[i], PPTO_OK, memory_order_relaxed);
+    }
+    atomic_store_explicit(&dispatch->dirty, false, memory_order_relaxed);
+}
+
 static void start(pp_dispatch *dispatch, const pp_run_options *options)
 {
+    if (atomic_load_explicit(&dispatch->dirty, memory_order_relaxed)) forget(dispatch);
+    dispatch->n_arrived = 0;
     dispatch->options = options;
     dispatch->failure.step = PP_NO_STEP;
     dispatch->failure.status = PPTO_OK;
@@ -274,6 +322,23 @@ static void run_in_order(pp_dispatch *dispatch)
     else
         pp_dispatch_threads(dispatch);
     dispatch->runs++;
+}
+
+void pp_dispatch_complete(pp_dispatch *dispatch, uint32_t step, uint32_t task, ppto_status status,
+                          const pp_error *error)
+{
+    pp_dispatch_arrive(dispatch, step, task, status, error);
+    if (dispatch->mode == PP_RUN_SIM)
+        pp_dispatch_sim_arrive(dispatch, step, task);
+    else
+        pp_dispatch_threads_arrive(dispatch, step);
+}
+
+void pp_dispatch_wake(pp_dispatch *dispatch)
+{
+    pthread_mutex_lock(&dispatch->lock);
+    if (dispatch->caller_waits) pthread_cond_signal(&dispatch->changed);
+    pthread_mutex_unlock(&dispatch->lock);
 }
 
 /* A failure of a task counts before a cancellation: it is what the plan itself says. */

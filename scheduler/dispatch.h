@@ -18,6 +18,19 @@ const char *pp_executor_name(const pp_executor *executor);
 uint32_t pp_executor_workers(const pp_executor *executor);
 const char *pp_executor_at(size_t i); /* names of what is built in; NULL past the last */
 
+/* What lies outside the runs of a `sim` executor: time, and whatever completes tasks that wait. */
+typedef struct pp_sim_world {
+    /* Called at drawn turns, and when nothing else can happen: may complete tasks, cancel, signal. False: it
+     * did nothing. */
+    bool (*turn)(void *arg, uint64_t draw);
+    void *arg;
+    int64_t now_ns; /* virtual; every task takes its task_ns; deadlines are read on it */
+} pp_sim_world;
+void pp_executor_simulate(pp_executor *executor, pp_sim_world *world); /* NULL: the real clock */
+
+/* What a task returns that somebody else completes, with pp_dispatch_complete. */
+#define PP_STEP_ASYNC ((ppto_status)1)
+
 typedef struct pp_step {
     /* Runs one task; E_… with text in err; *position as in devices/device.h. Any thread. */
     ppto_status (*run)(void *object, uint32_t phase, uint32_t task, void *scratch, pp_error *err,
@@ -27,6 +40,13 @@ typedef struct pp_step {
     uint32_t tasks[PP_MAX_PHASES]; /* 0 tasks: the phase is skipped */
     size_t scratch_bytes;
     double task_ns;
+    bool waits; /* run may return PP_STEP_ASYNC; then it is completed exactly once, or withdrawn */
+    /* The run is over: how many tasks that wait will not be completed any more (those are taken back); the
+     * others still will be. May be called again. NULL: none. Called without a lock, on the run's caller. */
+    uint32_t (*withdraw)(void *object);
+    /* Called instead of run when the step (one phase, one task) is skipped. origin: the step that failed, or
+     * this one when the run was cancelled. NULL: nothing is called. */
+    void (*skipped)(void *object, ppto_status why, uint32_t origin);
 } pp_step;
 
 /* Steps, edges, priorities and the state of one run; reused from run to run. */
@@ -53,6 +73,8 @@ typedef struct pp_task_record {
 typedef struct pp_run_options {
     const volatile int *cancel; /* read at task boundaries; non-zero: E_CANCELLED. NULL: none */
     int64_t deadline_ns;        /* pp_clock_ns(); 0: none */
+    int64_t poll_ns;            /* a caller that only waits looks at cancel so often; 0: pp_dispatch_wake */
+    bool keep_going;            /* only what depends on a failed step is skipped */
     pp_task_record *log;        /* room for log_cap records; *log_n are written (the rest dropped) */
     size_t log_cap, *log_n;
 } pp_run_options;
@@ -62,5 +84,19 @@ typedef struct pp_run_options {
  * E_BUSY when it is running. */
 ppto_status pp_dispatch_run(pp_dispatch *dispatch, const pp_run_options *options, uint32_t *failed_step,
                             pp_error *err);
+
+/* Completes a task that returned PP_STEP_ASYNC (it may come before that return). error: may be NULL. Any
+ * thread, with no lock that a task or `withdraw` takes. */
+void pp_dispatch_complete(pp_dispatch *dispatch, uint32_t step, uint32_t task, ppto_status status,
+                          const pp_error *error);
+/* After cancel was set: a caller that only waits looks at it now. Any thread, while the run cannot end. */
+void pp_dispatch_wake(pp_dispatch *dispatch);
+/* After a run: the step ran to its end. */
+bool pp_dispatch_succeeded(const pp_dispatch *dispatch, uint32_t step);
+
+/* Is the calling thread inside a run, where waiting for another could never end? mark: returns what it was
+ * before. */
+bool pp_dispatch_inside(void);
+bool pp_dispatch_mark_inside(bool inside);
 
 #endif

@@ -9,15 +9,20 @@
  * last task of a phase opens the next one. A worker whose claim fails never touches the step again, so a late
  * claim does no harm; the next run begins only when every worker has left this one.
  *
+ * A task may be completed by somebody else (pp_dispatch_complete): away[s] counts those under way. When the
+ * run is over (failed, cancelled) its caller asks the steps to take back what only waits.
+ *
  * fail_fast: steps behind the earliest failed one in program order are skipped, tasks of its phase are not.
- * So nothing that could fail earlier is skipped, and the error does not depend on timing. Dependents lie
- * behind what they need, so no other poison is kept. */
+ * So nothing that could fail earlier is skipped, and the error does not depend on timing; only what waits
+ * for the outside is taken back wherever it stands, so that a failed run ends. keep_going: nothing is skipped
+ * but this: spoiled[s] is handed from a step that did not complete to those that need it. */
 #ifndef PP_DISPATCH_PARTS_H
 #define PP_DISPATCH_PARTS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/thread.h"
 #include "scheduler/dispatch.h"
 #include "scheduler/executor.h"
 
@@ -42,6 +47,15 @@ typedef struct pp_failure {
     pp_error error;
 } pp_failure;
 
+typedef struct pp_begun {
+    uint32_t worker;
+    int64_t start_ns;
+} pp_begun;
+
+typedef struct pp_arrival {
+    uint32_t step, task;
+} pp_arrival;
+
 struct pp_dispatch {
     /* the plan; fixed */
     pp_step *steps;
@@ -56,6 +70,8 @@ struct pp_dispatch {
     pp_slot *slots;
     char *scratch;
     size_t scratch_each;
+    uint32_t *waiting; /* steps that may wait, n_waiting of them */
+    uint32_t n_waiting;
 
     /* one run */
     atomic_bool running;
@@ -64,7 +80,14 @@ struct pp_dispatch {
     _Atomic uint64_t *claim;
     _Atomic uint32_t *left;       /* tasks of the open phase that are not done */
     _Atomic uint32_t failed_step; /* least so far, PP_NO_STEP: none; written under the lock */
-    _Atomic int stop; /* ppto_status: PPTO_OK, or E_CANCELLED, E_DEADLINE: nothing more is begun */
+    _Atomic int stop;          /* ppto_status: PPTO_OK, or E_CANCELLED, E_DEADLINE: nothing more is begun */
+    _Atomic uint32_t *spoiled; /* per step: why it did not complete: a failed step, itself; PP_NO_STEP */
+    _Atomic int *status;       /* per step: of its failure */
+    atomic_bool dirty;         /* spoiled and status hold something of the last run */
+    _Atomic uint32_t *away;    /* per step: tasks others complete; NULL when no step waits */
+    _Atomic uint32_t begun_waits; /* tasks that returned and wait, so far */
+    uint32_t *begun_at;           /* per step: its first place in begun */
+    pp_begun *begun;              /* per task that may wait: for the log */
     _Atomic size_t logged;
     _Atomic uint32_t epoch; /* changes when there is something to do for an idle worker, and at the end */
 
@@ -80,15 +103,31 @@ struct pp_dispatch {
     uint32_t active;   /* slots submitted */
     uint32_t spinning; /* workers that look at epoch */
     bool caller_waits;
+    pp_arrival *arrived; /* sim: completions not yet drawn */
+    uint32_t n_arrived;
 };
 
 /* ---- dispatch_task.c --------------------------------------------------------------------------- */
 
 bool pp_dispatch_skips(pp_dispatch *dispatch, uint32_t step); /* nothing of the step is begun any more */
-/* Runs a task unless it is skipped. Any thread, without the lock. */
-void pp_dispatch_task(pp_dispatch *dispatch, uint32_t step, uint32_t phase, uint32_t task, uint32_t slot);
+bool pp_dispatch_over(pp_dispatch *dispatch);                 /* what only waits is to be taken back */
+int64_t pp_dispatch_now(const pp_dispatch *dispatch);         /* real or virtual */
+int64_t pp_dispatch_rest_until(const pp_dispatch *dispatch);  /* for pp_condition_wait */
+/* The step will not complete because of `origin`; the first reason stays. */
+void pp_dispatch_spoil(pp_dispatch *dispatch, uint32_t step, uint32_t origin);
+/* What spoiled `step` spoils `next`, which needs it. */
+void pp_dispatch_hand_on(pp_dispatch *dispatch, uint32_t step, uint32_t next);
+/* Runs a task unless it is skipped. False: somebody else completes it. Any thread, without the lock. */
+bool pp_dispatch_task(pp_dispatch *dispatch, uint32_t step, uint32_t phase, uint32_t task, uint32_t slot);
+/* Notes failure and end of a task that waited; what follows is the order's business. */
+void pp_dispatch_arrive(pp_dispatch *dispatch, uint32_t step, uint32_t task, ppto_status status,
+                        const pp_error *error);
+/* Takes back tasks of a step that only waits; how many. Without the lock. */
+uint32_t pp_dispatch_take_back(pp_dispatch *dispatch, uint32_t step);
 /* The first phase with tasks from `from` on; PP_NO_PHASE when the step is through, or failed. */
 uint32_t pp_dispatch_phase(pp_dispatch *dispatch, uint32_t step, uint32_t from);
+/* The one to open when `phase` is done; PP_NO_PHASE also when the rest of the step is skipped. */
+uint32_t pp_dispatch_next_phase(pp_dispatch *dispatch, uint32_t step, uint32_t phase);
 
 /* ---- dispatch_ready.c : under the lock --------------------------------------------------------- */
 
@@ -98,10 +137,10 @@ typedef struct pp_ready {
     double ns;
 } pp_ready;
 
-double pp_dispatch_task_ns(const pp_step *step);   /* a guess where the device gave none */
-void pp_dispatch_reset(pp_dispatch *dispatch);     /* all steps wait again */
-pp_ready pp_dispatch_begin(pp_dispatch *dispatch); /* the steps that need nothing are ready */
-pp_ready pp_dispatch_complete(pp_dispatch *dispatch, uint32_t step); /* and what waited only for it */
+double pp_dispatch_task_ns(const pp_step *step);                   /* a guess where the device gave none */
+void pp_dispatch_reset(pp_dispatch *dispatch);                     /* all steps wait again */
+pp_ready pp_dispatch_begin(pp_dispatch *dispatch);                 /* the steps that need nothing are ready */
+pp_ready pp_dispatch_settle(pp_dispatch *dispatch, uint32_t step); /* is complete, and what waited for it */
 pp_ready pp_dispatch_open(pp_dispatch *dispatch, uint32_t step,
                           uint32_t phase);                /* its tasks may be claimed */
 void pp_dispatch_pop(pp_dispatch *dispatch, uint32_t at); /* takes entry `at` out of the heap */
@@ -112,10 +151,8 @@ void pp_dispatch_inline(pp_dispatch *dispatch);
 void pp_dispatch_sim(pp_dispatch *dispatch);
 void pp_dispatch_threads(pp_dispatch *dispatch);
 void pp_dispatch_slot_main(pp_job *job); /* a thread of the executor enters the run */
-
-/* ---- dispatch.c -------------------------------------------------------------------------------- */
-
-/* Marks the calling thread as inside a run: returns what it was before. */
-bool pp_dispatch_mark_inside(bool inside);
+/* A task that waited is done: opens what follows and wakes whoever is to run it. Any thread. */
+void pp_dispatch_threads_arrive(pp_dispatch *dispatch, uint32_t step);
+void pp_dispatch_sim_arrive(pp_dispatch *dispatch, uint32_t step, uint32_t task);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Needs counted down, and the heap of steps with unclaimed tasks. Everything here is called under the lock.
- * Steps that have nothing to run, or are skipped, complete at once, with a stack instead of recursion: a
+ * Steps that have nothing to run, or are skipped, are settled at once, with a stack instead of recursion: a
  * chain may be long. */
 #include <string.h>
 
@@ -72,7 +72,9 @@ pp_ready pp_dispatch_open(pp_dispatch *dispatch, uint32_t step, uint32_t phase)
 /* A step whose needs are complete: opened, or left on the stack of those that complete at once. */
 static void make_ready(pp_dispatch *dispatch, uint32_t step, uint32_t *n_stack, pp_ready *sum)
 {
-    uint32_t phase = pp_dispatch_skips(dispatch, step) ? PP_NO_PHASE : pp_dispatch_phase(dispatch, step, 0);
+    bool skips = pp_dispatch_skips(dispatch, step), told = dispatch->steps[step].skipped != NULL;
+    uint32_t phase = skips && !told ? PP_NO_PHASE : pp_dispatch_phase(dispatch, step, 0);
+    if (skips) pp_dispatch_spoil(dispatch, step, step);
     if (phase == PP_NO_PHASE) {
         dispatch->stack[(*n_stack)++] = step;
         return;
@@ -89,12 +91,13 @@ static void drain(pp_dispatch *dispatch, uint32_t n_stack, pp_ready *sum)
         dispatch->steps_left--;
         for (uint32_t i = dispatch->first_next[step]; i < dispatch->first_next[step + 1]; i++) {
             uint32_t next = dispatch->nexts[i];
+            pp_dispatch_hand_on(dispatch, step, next);
             if (--dispatch->pending[next] == 0) make_ready(dispatch, next, &n_stack, sum);
         }
     }
 }
 
-pp_ready pp_dispatch_complete(pp_dispatch *dispatch, uint32_t step)
+pp_ready pp_dispatch_settle(pp_dispatch *dispatch, uint32_t step)
 {
     pp_ready sum = {0};
     dispatch->stack[0] = step;

@@ -2,7 +2,10 @@
  * Seeded interleavings on the caller. As many virtual workers as the executor has each hold at most one
  * claimed task; at every turn the generator either lets a free one claim a task of any ready step (ranks are
  * ignored) or lets a busy one run and finish its task. Tasks of a phase are claimed in an order drawn too.
- * The same seed, plan and number of earlier runs give the same order. */
+ * The same seed, plan and number of earlier runs give the same order.
+ *
+ * Tasks that somebody else completes arrive in a list; taking one from it is a turn, too. With a world
+ * (pp_executor_simulate) so is a turn of the world, time is virtual, and nothing here depends on a clock. */
 #include "scheduler/dispatch_parts.h"
 
 typedef struct virtual_worker {
@@ -64,6 +67,21 @@ static void claim_any(sim *of)
                                               .task = shuffled(of, step, phase, i, tasks)};
 }
 
+static void task_done(pp_dispatch *dispatch, uint32_t step, uint32_t phase, uint32_t n)
+{
+    if (atomic_fetch_sub_explicit(&dispatch->left[step], n, memory_order_relaxed) != n) return;
+    uint32_t next = pp_dispatch_next_phase(dispatch, step, phase);
+    if (next != PP_NO_PHASE)
+        (void)pp_dispatch_open(dispatch, step, next);
+    else
+        (void)pp_dispatch_settle(dispatch, step);
+}
+
+static uint32_t phase_of(pp_dispatch *dispatch, uint32_t step)
+{
+    return (uint32_t)(atomic_load_explicit(&dispatch->claim[step], memory_order_relaxed) >> 32);
+}
+
 static void finish_any(sim *of)
 {
     pp_dispatch *dispatch = of->dispatch;
@@ -71,13 +89,77 @@ static void finish_any(sim *of)
     virtual_worker done = of->busy[at];
     of->busy[at] = of->busy[--of->n_busy];
     of->free_slots[of->n_free++] = done.slot;
-    pp_dispatch_task(dispatch, done.step, done.phase, done.task, done.slot);
-    if (atomic_fetch_sub_explicit(&dispatch->left[done.step], 1, memory_order_relaxed) != 1) return;
-    uint32_t next = pp_dispatch_phase(dispatch, done.step, done.phase + 1);
-    if (next != PP_NO_PHASE)
-        (void)pp_dispatch_open(dispatch, done.step, next);
-    else
-        (void)pp_dispatch_complete(dispatch, done.step);
+    bool whole = pp_dispatch_task(dispatch, done.step, done.phase, done.task, done.slot);
+    pp_sim_world *world = dispatch->executor->world;
+    if (world != NULL) world->now_ns += (int64_t)pp_dispatch_task_ns(&dispatch->steps[done.step]);
+    if (whole) task_done(dispatch, done.step, done.phase, 1);
+}
+
+/* ---- what happens outside ---------------------------------------------------------------------- */
+
+void pp_dispatch_sim_arrive(pp_dispatch *dispatch, uint32_t step, uint32_t task)
+{
+    pthread_mutex_lock(&dispatch->lock);
+    dispatch->arrived[dispatch->n_arrived++] = (pp_arrival){step, task};
+    if (dispatch->caller_waits) pthread_cond_signal(&dispatch->changed);
+    pthread_mutex_unlock(&dispatch->lock);
+}
+
+static bool arrive_any(sim *of)
+{
+    pp_dispatch *dispatch = of->dispatch;
+    pthread_mutex_lock(&dispatch->lock);
+    bool any = dispatch->n_arrived != 0;
+    pp_arrival arrival = {0};
+    if (any) {
+        uint32_t at = below(of, dispatch->n_arrived);
+        arrival = dispatch->arrived[at];
+        dispatch->arrived[at] = dispatch->arrived[--dispatch->n_arrived];
+    }
+    pthread_mutex_unlock(&dispatch->lock);
+    if (any) task_done(dispatch, arrival.step, phase_of(dispatch, arrival.step), 1);
+    return any;
+}
+
+static bool take_back(pp_dispatch *dispatch)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < dispatch->n_waiting; i++) {
+        uint32_t step = dispatch->waiting[i], n = pp_dispatch_take_back(dispatch, step);
+        if (n == 0) continue;
+        task_done(dispatch, step, phase_of(dispatch, step), n);
+        any = true;
+    }
+    return any;
+}
+
+/* Nothing can be claimed or finished: all that is left waits for the outside. */
+static void rest(sim *of)
+{
+    pp_dispatch *dispatch = of->dispatch;
+    pp_sim_world *world = dispatch->executor->world;
+    int64_t deadline = dispatch->options->deadline_ns;
+    bool over = pp_dispatch_over(dispatch);
+    if (over && take_back(dispatch)) return;
+    if (world != NULL && world->turn(world->arg, draw(of))) return;
+    if (world != NULL && !over && deadline > world->now_ns) {
+        world->now_ns = deadline;
+        return;
+    }
+    pthread_mutex_lock(&dispatch->lock);
+    dispatch->caller_waits = true;
+    if (dispatch->n_arrived == 0 && over == pp_dispatch_over(dispatch))
+        (void)pp_condition_wait(&dispatch->changed, &dispatch->lock,
+                                over ? 0 : pp_dispatch_rest_until(dispatch));
+    dispatch->caller_waits = false;
+    pthread_mutex_unlock(&dispatch->lock);
+}
+
+static bool turn_outside(sim *of)
+{
+    pp_sim_world *world = of->dispatch->executor->world;
+    if ((draw(of) & 1) != 0 && arrive_any(of)) return true;
+    return world != NULL && world->turn(world->arg, draw(of));
 }
 
 void pp_dispatch_sim(pp_dispatch *dispatch)
@@ -90,9 +172,13 @@ void pp_dispatch_sim(pp_dispatch *dispatch)
     (void)pp_dispatch_begin(dispatch);
     while (dispatch->steps_left != 0) {
         bool can_claim = state.n_free != 0 && dispatch->n_heap != 0;
+        bool outside = dispatch->n_waiting != 0 && (draw(&state) & 3) == 0;
+        if (outside && turn_outside(&state)) continue;
         if (can_claim && (state.n_busy == 0 || (draw(&state) & 1) != 0))
             claim_any(&state);
-        else
+        else if (state.n_busy != 0)
             finish_any(&state);
+        else if (!arrive_any(&state))
+            rest(&state);
     }
 }

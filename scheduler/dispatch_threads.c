@@ -48,13 +48,15 @@ static void submit_slots(pp_dispatch *dispatch, uint64_t wanted)
     }
 }
 
-/* taken: how many of the ready tasks the calling thread will take itself. */
+/* taken: how many of the ready tasks the calling thread will take itself; 0: it will not work on, so somebody
+ * must. */
 static void wake(pp_dispatch *dispatch, pp_ready ready, uint32_t taken)
 {
     bool over = dispatch->steps_left == 0;
     uint64_t wanted = ready.tasks > taken ? ready.tasks - taken : 0;
     double worth = ready.ns / WAKE_NS;
     if (worth < (double)wanted) wanted = (uint64_t)worth;
+    if (wanted == 0 && taken == 0 && ready.tasks != 0) wanted = 1;
     if (over || wanted != 0) atomic_fetch_add_explicit(&dispatch->epoch, 1, memory_order_relaxed);
     if ((over || wanted != 0) && dispatch->caller_waits) {
         dispatch->caller_waits = false; /* it is on its way: not to be counted on twice */
@@ -86,20 +88,32 @@ static bool spin(pp_dispatch *dispatch)
 
 /* ---- without the lock -------------------------------------------------------------------------- */
 
-/* After the last task of a phase. True: the next phase is open. */
-static bool advance(pp_dispatch *dispatch, uint32_t step, uint32_t phase)
+/* After the last task of a phase. True: the next phase is open. taken: as for wake. */
+static bool advance(pp_dispatch *dispatch, uint32_t step, uint32_t phase, uint32_t taken)
 {
     pthread_mutex_lock(&dispatch->lock);
-    uint32_t next =
-        pp_dispatch_skips(dispatch, step) ? PP_NO_PHASE : pp_dispatch_phase(dispatch, step, phase + 1);
+    uint32_t next = pp_dispatch_next_phase(dispatch, step, phase);
     pp_ready ready;
     if (next != PP_NO_PHASE)
         ready = pp_dispatch_open(dispatch, step, next);
     else
-        ready = pp_dispatch_complete(dispatch, step);
-    wake(dispatch, ready, 1);
+        ready = pp_dispatch_settle(dispatch, step);
+    wake(dispatch, ready, taken);
     pthread_mutex_unlock(&dispatch->lock);
     return next != PP_NO_PHASE;
+}
+
+static void tasks_done(pp_dispatch *dispatch, uint32_t step, uint32_t n)
+{
+    uint32_t phase = (uint32_t)(atomic_load_explicit(&dispatch->claim[step], memory_order_relaxed) >> 32);
+    /* as in run_claims; after it the run may be over, unless this was the last task of the phase */
+    if (atomic_fetch_sub_explicit(&dispatch->left[step], n, memory_order_acq_rel) == n)
+        (void)advance(dispatch, step, phase, 0);
+}
+
+void pp_dispatch_threads_arrive(pp_dispatch *dispatch, uint32_t step)
+{
+    tasks_done(dispatch, step, 1);
 }
 
 /* Runs the claimed task and as many more of the step as it can claim. */
@@ -108,15 +122,44 @@ static void run_claims(pp_dispatch *dispatch, uint32_t step, uint64_t claim, uin
     const pp_step *of = &dispatch->steps[step];
     while ((uint32_t)claim < of->tasks[claim >> 32]) {
         uint32_t phase = (uint32_t)(claim >> 32);
-        pp_dispatch_task(dispatch, step, phase, (uint32_t)claim, slot);
+        bool done = pp_dispatch_task(dispatch, step, phase, (uint32_t)claim, slot);
         /* release: what this task wrote; acquire: what the others wrote, for the one that opens what follows
          */
-        if (atomic_fetch_sub_explicit(&dispatch->left[step], 1, memory_order_acq_rel) == 1 &&
-            !advance(dispatch, step, phase))
+        if (done && atomic_fetch_sub_explicit(&dispatch->left[step], 1, memory_order_acq_rel) == 1 &&
+            !advance(dispatch, step, phase, 1))
             return;
         claim =
             atomic_fetch_add_explicit(&dispatch->claim[step], 1, memory_order_acquire); /* as in take_ready */
     }
+}
+
+/* Takes back all that only waits. With the lock, before and after. True: look again, something was taken or
+ * began to wait meanwhile; what begins later wakes a caller that rests, when its worker leaves. */
+static bool take_back(pp_dispatch *dispatch)
+{
+    bool any = false;
+    uint32_t begun = atomic_load_explicit(&dispatch->begun_waits, memory_order_relaxed);
+    pthread_mutex_unlock(&dispatch->lock);
+    for (uint32_t i = 0; i < dispatch->n_waiting; i++) {
+        uint32_t n = pp_dispatch_take_back(dispatch, dispatch->waiting[i]);
+        if (n == 0) continue;
+        tasks_done(dispatch, dispatch->waiting[i], n);
+        any = true;
+    }
+    pthread_mutex_lock(&dispatch->lock);
+    return any || begun != atomic_load_explicit(&dispatch->begun_waits, memory_order_relaxed);
+}
+
+/* The caller has nothing to run. With the lock. */
+static void rest(pp_dispatch *dispatch)
+{
+    bool over = dispatch->n_waiting != 0 && pp_dispatch_over(dispatch);
+    if (over && (take_back(dispatch) || dispatch->n_heap != 0 || dispatch->steps_left == 0)) return;
+    dispatch->caller_waits = true;
+    bool timed = dispatch->n_waiting != 0 && !over;
+    (void)pp_condition_wait(&dispatch->changed, &dispatch->lock,
+                            timed ? pp_dispatch_rest_until(dispatch) : 0);
+    dispatch->caller_waits = false;
 }
 
 /* Works until there is nothing to do (a worker) or nothing left (the caller). With the lock, before and
@@ -130,11 +173,9 @@ static void work(pp_dispatch *dispatch, uint32_t slot)
             pthread_mutex_unlock(&dispatch->lock);
             run_claims(dispatch, step, claim, slot);
             pthread_mutex_lock(&dispatch->lock);
-        } else if (!spin(dispatch)) {
+        } else if (dispatch->n_slots == 1 || !spin(dispatch)) {
             if (slot != 0) return;
-            dispatch->caller_waits = true;
-            pthread_cond_wait(&dispatch->changed, &dispatch->lock);
-            dispatch->caller_waits = false;
+            rest(dispatch);
         }
     }
 }
@@ -148,7 +189,9 @@ void pp_dispatch_slot_main(pp_job *job)
     work(dispatch, slot->index);
     slot->submitted = false;
     dispatch->active--;
-    if (dispatch->caller_waits && dispatch->active == 0) pthread_cond_signal(&dispatch->changed);
+    /* A caller that rests looks again where tasks may wait: one may have begun to, in a run that is over. */
+    if (dispatch->caller_waits && (dispatch->active == 0 || dispatch->n_waiting != 0))
+        pthread_cond_signal(&dispatch->changed);
     pthread_mutex_unlock(&dispatch->lock);
     (void)pp_dispatch_mark_inside(before);
 }

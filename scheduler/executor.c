@@ -112,6 +112,11 @@ uint32_t pp_executor_workers(const pp_executor *executor)
     return executor->workers;
 }
 
+void pp_executor_simulate(pp_executor *executor, pp_sim_world *world)
+{
+    if (executor->class_of->mode == PP_RUN_SIM) executor->world = world;
+}
+
 /* ---- queue ------------------------------------------------------------------------------------- */
 
 static void unlink_job(pp_executor *executor, pp_job *job)

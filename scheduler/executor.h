@@ -41,6 +41,7 @@ struct pp_executor {
     const pp_executor_class *class_of;
     uint32_t workers; /* the calling thread included */
     uint64_t seed;
+    pp_sim_world *world;  /* NULL unless simulated */
     void *own;            /* of the class */
     pthread_mutex_t lock; /* of the queue; innermost: no other lock is taken under it */
     pp_job *first, *last;

@@ -5,9 +5,7 @@
  *
  * wake counts: `tokens` is how many looks at the queue are still owed; a thread takes one token, then works
  * until the queue is empty. A token taken in vain costs one look. */
-#define _GNU_SOURCE
-#include <signal.h>
-
+#include "base/thread.h"
 #include "scheduler/executor.h"
 
 typedef struct crew {
@@ -42,15 +40,7 @@ static void *live(void *arg)
 /* A thread that cannot be had is no failure: the caller of the run does the work. */
 static void start_one(crew *mine)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
-    pthread_t *thread = &mine->threads[mine->started];
-    if (pthread_create(thread, NULL, live, mine) == 0) {
-        mine->started++;
-        (void)pthread_setname_np(*thread, "ppto-worker");
-    }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (pp_thread_start(&mine->threads[mine->started], "ppto-worker", live, mine) == 0) mine->started++;
 }
 
 static void crew_wake(pp_executor *executor)

@@ -13,6 +13,7 @@
 #include "ppto/graph.h"
 #include "ppto/ops.h"
 #include "ppto/run.h"
+#include "ppto/stream.h"
 #include "ppto/types.h"
 
 #endif

@@ -38,7 +38,9 @@ typedef enum ppto_status {
     PPTO_E_WOULD_DEADLOCK = -15,
     PPTO_E_BUSY = -16,
     PPTO_E_INTERNAL = -17,
-    PPTO_E_SYNTAX = -18
+    PPTO_E_SYNTAX = -18,
+    PPTO_E_NOT_SCHEDULED = -19,
+    PPTO_E_TIMEOUT = -20
 } ppto_status;
 
 /* Element types. Values are stable. */

@@ -82,6 +82,8 @@ int cli_exit_of(ppto_status status)
     case PPTO_E_FORKED:
     case PPTO_E_WOULD_DEADLOCK:
     case PPTO_E_BUSY:
+    case PPTO_E_NOT_SCHEDULED:
+    case PPTO_E_TIMEOUT:
     case PPTO_E_INTERNAL: break;
     }
     return CLI_INTERNAL;

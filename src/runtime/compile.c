@@ -2,7 +2,7 @@
  * Programs: a plan and what is bound to it. */
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "runtime/sync.h"
 
 static ppto_status check_outputs(size_t n, ppto_tensor *const *outputs, pp_error *err)
 {
@@ -82,6 +82,7 @@ ppto_status pp_program_of_plan(pp_plan *take_plan, ppto_program **out)
     }
     p->ctx = take_plan->ctx;
     p->plan = take_plan;
+    p->refs = 1;
     p->whole = true;
     p->stop = &p->cancel;
     p->literals = pp_calloc(1, sizeof *p->literals);
@@ -106,12 +107,14 @@ static ppto_status compile(size_t n, ppto_tensor *const *outputs, ppto_program *
     if (status == PPTO_OK) {
         p->ctx = graph->ctx;
         p->stop = &p->cancel;
+        p->refs = 1;
         status = keep_literals(p, graph->graph, refs, n);
     }
     if (status == PPTO_OK) status = keep_names(p, graph->graph);
     if (status == PPTO_OK)
         status = pp_plan_get(graph, refs, n, p->literals, p->n_literals, &p->plan, &p->plan_hit, err);
     if (status == PPTO_OK) status = room(p);
+    if (status == PPTO_OK) status = pp_sync_create(p, graph, refs, n, err);
     if (status == PPTO_OK) first_stats(p);
     if (refs != small) pp_free(refs);
     if (status != PPTO_OK) {
@@ -133,8 +136,10 @@ ppto_status ppto_compile(size_t n, ppto_tensor *const *outputs, ppto_program **p
 
 void ppto_program_destroy(ppto_program *p)
 {
-    if (!p) return;
+    /* acq_rel: what a run on another thread did with it, before it is freed */
+    if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1) return;
     pp_instance_put(p->instance);
+    pp_sync_destroy(p->sync);
     for (size_t i = 0; p->plan && p->inputs && i < p->plan->inputs.n; i++) ppto_array_release(p->inputs[i]);
     for (size_t i = 0; p->plan && p->outputs && i < p->plan->flat.outputs.n; i++)
         ppto_array_release(p->outputs[i]);
@@ -165,6 +170,30 @@ const char *ppto_program_input_name(const ppto_program *p, size_t i)
     return p && i < p->plan->inputs.n ? p->plan->inputs.at[i].name : NULL;
 }
 
+bool pp_program_take(ppto_program *p)
+{
+    if (atomic_exchange_explicit(&p->running, true, memory_order_acquire)) return false;
+    __atomic_store_n(&p->cancel, 0, __ATOMIC_RELAXED);
+    return true;
+}
+
+void pp_program_give(ppto_program *p)
+{
+    atomic_store_explicit(&p->running, false, memory_order_release); /* pairs with the exchange above */
+}
+
+/* While a run has the program it is not to be changed or read. */
+static bool is_busy(const ppto_program *p)
+{
+    return atomic_load_explicit(&p->running, memory_order_acquire);
+}
+
+static ppto_status busy(const char *what)
+{
+    return pp_report_new(
+        PPTO_E_BUSY, "%s: the program is running; wait for its run, or compile another of its outputs", what);
+}
+
 /* ---- binding
  * ---------------------------------------------------------------------------------------------------------
  */
@@ -182,6 +211,7 @@ ppto_status ppto_program_bind(ppto_program *p, size_t i, ppto_array *array)
     if (!p || i >= p->plan->inputs.n) return pp_report_new(PPTO_E_VALUE, "bind: there is no input %zu", i);
     if (array && array->ctx != p->ctx)
         return pp_report_new(PPTO_E_VALUE, "bind: the array belongs to another context");
+    if (is_busy(p)) return busy("bind");
     replace(&p->inputs[i], array);
     return PPTO_OK;
 }
@@ -204,6 +234,7 @@ ppto_status ppto_program_bind_name(ppto_program *p, const char *name, ppto_array
 ppto_status ppto_program_donate(ppto_program *p, size_t i, bool donate)
 {
     if (!p || i >= p->plan->inputs.n) return pp_report_new(PPTO_E_VALUE, "donate: there is no input %zu", i);
+    if (is_busy(p)) return busy("donate");
     p->donated[i] = donate;
     return PPTO_OK;
 }
@@ -215,6 +246,7 @@ ppto_status ppto_program_bind_output(ppto_program *p, size_t i, ppto_array *arra
     if (array && (array->ctx != p->ctx || !pp_array_contiguous(array)))
         return pp_report_new(PPTO_E_VALUE,
                              "bind: an output must be a row-major array of the program's context");
+    if (is_busy(p)) return busy("bind");
     replace(&p->outputs[i], array);
     if (array) {
         pp_free(p->sinks[i]);
@@ -227,6 +259,8 @@ ppto_status ppto_program_bind_sink(ppto_program *p, size_t i, const char *path)
 {
     if (!p || i >= p->plan->flat.outputs.n)
         return pp_report_new(PPTO_E_VALUE, "bind: there is no output %zu", i);
+    if (is_busy(p)) return busy("bind");
+    if (is_busy(p)) return busy("bind");
     char *own = path ? pp_strdup(path) : NULL;
     if (path && !own) return pp_report_new(PPTO_E_NOMEM, "out of memory");
     pp_free(p->sinks[i]);
@@ -244,12 +278,28 @@ void ppto_program_cancel(ppto_program *p)
     if (p) __atomic_store_n(&p->cancel, 1, __ATOMIC_RELAXED); /* a flag that orders nothing */
 }
 
+/* Its place among the runs of the context: on its streams, and for memory when others run by themselves. */
+static ppto_status enter(ppto_program *p, pp_ticket **ticket, pp_error *err)
+{
+    if (atomic_load_explicit(&p->ctx->drivers, memory_order_acquire))
+        return pp_admission_enter(p, *ticket, err);
+    *ticket = NULL;
+    return p->sync ? pp_sync_enter(p->sync, 0, err) : PPTO_OK;
+}
+
 ppto_status ppto_program_run(ppto_program *p, ppto_array **outputs)
 {
     pp_error err = {0};
+    pp_ticket own, *ticket = &own;
     if (!p) return pp_report_new(PPTO_E_VALUE, "run: the program is NULL");
-    ppto_status status = pp_run_program(p, outputs, &err);
-    if (status != PPTO_OK) pp_fail(&err, status, "%s", ppto_status_text(status));
+    if (p->sync && pp_dispatch_inside())
+        return pp_report_new(PPTO_E_WOULD_DEADLOCK, "run: from inside a run or a callback");
+    if (!pp_program_take(p)) return busy("run");
+    ppto_status status = pp_context_check(p->ctx, &err);
+    if (status == PPTO_OK) status = enter(p, &ticket, &err);
+    const pp_run_control control = {.cancel = p->stop};
+    if (status == PPTO_OK) status = pp_run_program(p, outputs, &control, ticket, &err);
+    pp_program_give(p);
     return pp_report(&err);
 }
 
@@ -297,6 +347,7 @@ ppto_status ppto_program_stats(const ppto_program *p, ppto_stats *stats)
 {
     if (!p || !stats || stats->size == 0)
         return pp_report_new(PPTO_E_VALUE, "stats: set stats->size to sizeof(ppto_stats)");
+    if (is_busy(p)) return busy("stats");
     size_t size = stats->size < sizeof *stats ? stats->size : sizeof *stats;
     memcpy(stats, &p->stats, size);
     stats->size = size;
@@ -310,6 +361,7 @@ ppto_status ppto_program_stats(const ppto_program *p, ppto_stats *stats)
 ppto_status ppto_program_log_tasks(ppto_program *p, bool on)
 {
     if (!p) return pp_report_new(PPTO_E_VALUE, "the program is NULL");
+    if (is_busy(p)) return busy("task log");
     if (on && pp_vec_reserve(&p->log, 65536) != PPTO_OK) return pp_report_new(PPTO_E_NOMEM, "out of memory");
     p->log_on = on;
     p->log_n = 0;
@@ -320,6 +372,7 @@ ppto_status ppto_program_task_log(const ppto_program *p, char **text)
 {
     pp_text out = {0};
     if (!p || !text) return pp_report_new(PPTO_E_VALUE, "an argument is NULL");
+    if (is_busy(p)) return busy("task log");
     pp_text_add(&out, "%s", "");
     for (size_t i = 0; i < p->log_n; i++) {
         const pp_task_record *r = &p->log.at[i];

@@ -6,7 +6,7 @@
 
 #include "devices/cpu/topology.h"
 #include "lang/parser.h"
-#include "runtime/runtime.h"
+#include "runtime/sync.h"
 #include "scheduler/io.h"
 
 extern const char pp_library_text[], pp_functions_text[];
@@ -99,6 +99,8 @@ static void free_kernels(ppto_context *ctx)
 void ppto_context_destroy(ppto_context *ctx)
 {
     if (!ctx) return;
+    pp_drivers_close(ctx);
+    pp_syncs_destroy(ctx->syncs, ctx->pid != (int)getpid());
     for (size_t i = 0; i < ctx->plans.n; i++) pp_plan_release(ctx->plans.at[i]);
     pp_vec_free(&ctx->plans);
     free_kernels(ctx);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "runtime/runtime.h"
+#include "runtime/sync.h"
 
 enum { MAX_IDLE = 8, MAX_PARALLEL = 4096 /* steps planned for any order; more run one by one */ };
 
@@ -158,11 +158,11 @@ typedef struct buffer_list {
     uint32_t *of_prim;     /* prim -> buffer, UINT32_MAX none */
 } buffer_list;
 
-static ppto_status add_buffer(buffer_list *b, uint64_t bytes, uint32_t group, uint32_t *id)
+static ppto_status add_buffer(buffer_list *b, uint64_t bytes, uint32_t step, uint32_t *id)
 {
     *id = (uint32_t)b->rows.n;
     return pp_vec_push(&b->rows,
-                       ((pp_layout_buffer){.bytes = bytes, .defined = group, .in_place_of = UINT32_MAX}));
+                       ((pp_layout_buffer){.bytes = bytes, .defined = step, .in_place_of = UINT32_MAX}));
 }
 
 /* One buffer for every stored value that is no result, and for the partial states of every launch. */
@@ -178,10 +178,11 @@ static ppto_status list_buffers(pp_instance *in, buffer_list *b, pp_error *err)
             uint64_t bytes;
             if (plan->fused.result[prim]) continue;
             PP_TRY(eval_shape(plan, in->names, prim, shape, &bytes, err));
-            PP_TRY(add_buffer(b, bytes, g, &b->of_prim[prim]));
+            PP_TRY(add_buffer(b, bytes, plan->step_of_group[g], &b->of_prim[prim]));
         }
         if (in->groups[g].geometry.shared_bytes)
-            PP_TRY(add_buffer(b, in->groups[g].geometry.shared_bytes, g, &in->groups[g].shared_buffer));
+            PP_TRY(add_buffer(b, in->groups[g].geometry.shared_bytes, plan->step_of_group[g],
+                              &in->groups[g].shared_buffer));
     }
     return PPTO_OK;
 }
@@ -207,7 +208,7 @@ static ppto_status list_uses(pp_instance *in, buffer_list *b)
                 uint32_t buffer = tensor->output ? UINT32_MAX : b->of_prim[tensor->prim];
                 if (buffer == UINT32_MAX) continue;
                 pp_layout_buffer *row = &b->rows.at[buffer];
-                if (fill) ((uint32_t *)(uintptr_t)row->uses)[row->n_uses] = g;
+                if (fill) ((uint32_t *)(uintptr_t)row->uses)[row->n_uses] = plan->step_of_group[g];
                 row->n_uses++;
                 total++;
             }
@@ -246,26 +247,6 @@ static void bind_places(pp_instance *in, const buffer_list *b)
         }
 }
 
-/* needs of all groups as CSR. serial: every group waits for the one before it too. */
-static ppto_status needs_of(const pp_plan *plan, bool serial, uint32_t **first, uint32_t **needs)
-{
-    size_t n = plan->fused.groups.n, total = n, at = 0;
-    for (size_t g = 0; g < n; g++) total += plan->fused.groups.at[g].needs.n;
-    *first = pp_alloc((n + 1) * sizeof **first);
-    *needs = pp_alloc((total + 1) * sizeof **needs);
-    if (!*first || !*needs) return PPTO_E_NOMEM;
-    for (size_t g = 0; g < n; g++) {
-        pp_group *group = &plan->fused.groups.at[g];
-        (*first)[g] = (uint32_t)at;
-        for (size_t k = 0; k < group->needs.n; k++)
-            if (k == 0 || group->needs.at[k] != group->needs.at[k - 1]) (*needs)[at++] = group->needs.at[k];
-        bool last = group->needs.n && group->needs.at[group->needs.n - 1] == g - 1;
-        if (serial && g > 0 && !last) (*needs)[at++] = (uint32_t)(g - 1);
-    }
-    (*first)[n] = (uint32_t)at;
-    return PPTO_OK;
-}
-
 static ppto_status run_group(void *object, uint32_t phase, uint32_t task, void *scratch, pp_error *err,
                              int64_t *position)
 {
@@ -284,21 +265,39 @@ static void give(void *arg, void *block, size_t bytes)
     pp_pool_give(arg, block, bytes);
 }
 
+static void group_step(pp_instance_group *group, pp_step *out)
+{
+    const pp_geometry *geometry = &group->geometry;
+    *out = (pp_step){.run = run_group,
+                     .object = group,
+                     .phases = geometry->phases,
+                     .scratch_bytes = geometry->scratch_bytes,
+                     .task_ns = geometry->task_ns};
+    memcpy(out->tasks, geometry->tasks, sizeof out->tasks);
+}
+
+static void fill_step(pp_instance *in, uint32_t step, pp_step *out)
+{
+    const pp_plan_step *of = &in->plan->steps.at[step];
+    if (of->kind == PP_STEP_GROUP) {
+        group_step(&in->groups[of->which], out);
+        return;
+    }
+    in->sync_steps[step] = (pp_sync_step){in, step};
+    pp_sync_step_fill(&in->sync_steps[step], out);
+}
+
 static ppto_status make_steps(pp_instance *in, const uint32_t *first, const uint32_t *needs, pp_error *err)
 {
     pp_plan *plan = in->plan;
-    uint32_t n = (uint32_t)plan->fused.groups.n;
+    uint32_t n = (uint32_t)plan->steps.n;
+    if (plan->flat.n_streams != 0) {
+        in->sync_steps = pp_arena_alloc(&in->arena, n * sizeof *in->sync_steps);
+        if (!in->sync_steps) return PPTO_E_NOMEM;
+    }
     pp_step *steps = pp_calloc(n + 1u, sizeof *steps);
     if (!steps) return PPTO_E_NOMEM;
-    for (uint32_t g = 0; g < n; g++) {
-        pp_geometry *geometry = &in->groups[g].geometry;
-        steps[g] = (pp_step){.run = run_group,
-                             .object = &in->groups[g],
-                             .phases = geometry->phases,
-                             .scratch_bytes = geometry->scratch_bytes,
-                             .task_ns = geometry->task_ns};
-        memcpy(steps[g].tasks, geometry->tasks, sizeof steps[g].tasks);
-    }
+    for (uint32_t i = 0; i < n; i++) fill_step(in, i, &steps[i]);
     pp_memory memory = {take, give, plan->ctx->pool};
     ppto_status status =
         pp_dispatch_create(steps, n, first, needs, plan->ctx->executor, &memory, &in->dispatch, err);
@@ -313,16 +312,18 @@ static ppto_status lay_out(pp_instance *in, pp_error *err)
     buffer_list b = {0};
     uint32_t *first = NULL, *needs = NULL;
     b.of_prim = pp_alloc((plan->flat.prims.n + 1) * sizeof *b.of_prim);
-    bool serial = pp_executor_workers(plan->ctx->executor) == 1 || plan->fused.groups.n > MAX_PARALLEL;
-    ppto_status status = b.of_prim ? needs_of(plan, serial, &first, &needs) : PPTO_E_NOMEM;
+    /* with streams one worker, too, goes on with what is ready while something waits */
+    bool serial = (pp_executor_workers(plan->ctx->executor) == 1 && plan->flat.n_streams == 0) ||
+                  plan->steps.n > MAX_PARALLEL;
+    ppto_status status = b.of_prim ? pp_plan_needs(plan, serial, &first, &needs) : PPTO_E_NOMEM;
     for (size_t i = 0; b.of_prim && i < plan->flat.prims.n; i++) b.of_prim[i] = UINT32_MAX;
     if (status == PPTO_OK) status = list_buffers(in, &b, err);
     if (status == PPTO_OK) status = list_uses(in, &b);
     if (status == PPTO_OK) {
         list_in_place(in, &b);
         bind_places(in, &b);
-        pp_layout_problem problem = {
-            b.rows.at, (uint32_t)b.rows.n, (uint32_t)plan->fused.groups.n, first, needs, serial};
+        pp_layout_problem problem = {b.rows.at, (uint32_t)b.rows.n, (uint32_t)plan->steps.n, first, needs,
+                                     serial};
         status = pp_layout_plan(&problem, &in->layout);
         if (status == PPTO_OK && PP_PLAN_VERIFY && b.rows.n <= 512)
             status = pp_layout_verify(&problem, &in->layout, err);

@@ -34,6 +34,15 @@ uint32_t pp_plan_culprit(const pp_plan *plan, size_t group)
     return g->roots.at[g->roots.n - 1].prim;
 }
 
+const pp_origin *pp_plan_step_origin(const pp_plan *plan, uint32_t step)
+{
+    if (step >= plan->steps.n) return NULL;
+    const pp_plan_step *of = &plan->steps.at[step];
+    if (of->kind == PP_STEP_SYNC) return &plan->origins[plan->flat.syncs.at[of->which].origin];
+    if (of->kind != PP_STEP_GROUP || plan->fused.groups.at[of->which].roots.n == 0) return NULL;
+    return pp_plan_origin(plan, pp_plan_culprit(plan, of->which));
+}
+
 static void plan_free(pp_plan *plan)
 {
     while (plan->idle) {
@@ -62,6 +71,10 @@ static void plan_free(pp_plan *plan)
     pp_free(plan->origins);
     pp_free(plan->contiguous);
     pp_free(plan->readers);
+    pp_vec_free(&plan->steps);
+    pp_vec_free(&plan->needs);
+    pp_free(plan->first_need);
+    pp_free(plan->step_of_group);
     pp_arena_free(&plan->arena);
     pp_free(plan);
 }
@@ -144,6 +157,9 @@ static ppto_status keep_origins(pp_plan *plan, pp_graph *graph)
         c->message = pp_arena_strndup(&plan->arena, c->message, strlen(c->message));
         if (!c->message) return PPTO_E_NOMEM;
     }
+    for (size_t i = 0; i < plan->flat.syncs.n; i++)
+        if (plan->flat.syncs.at[i].origin >= plan->n_origins)
+            plan->n_origins = plan->flat.syncs.at[i].origin + 1u;
     plan->origins = pp_calloc(plan->n_origins + 1, sizeof *plan->origins);
     if (!plan->origins) return PPTO_E_NOMEM;
     for (uint32_t i = 0; i < plan->n_origins; i++) {
@@ -178,7 +194,7 @@ static ppto_status expand(pp_plan *plan, pp_graph *graph, const pp_ref *outputs,
     if (status == PPTO_OK) status = keep_inputs(plan, graph);
     if (status == PPTO_OK) status = keep_origins(plan, graph);
     if (status == PPTO_OK) status = pp_fuse(&plan->flat, optimise, &plan->fused);
-    return status;
+    return status == PPTO_OK ? pp_plan_schedule(plan) : status;
 }
 
 static ppto_status keep_numbers(pp_plan *plan)
@@ -290,7 +306,10 @@ static ppto_status expand_part(pp_plan *plan, const pp_plan *whole, pp_part *par
     plan->origins = pp_calloc(plan->n_origins + 1, sizeof *plan->origins);
     if (!plan->origins) return PPTO_E_NOMEM;
     if (plan->n_origins) memcpy(plan->origins, whole->origins, plan->n_origins * sizeof *plan->origins);
-    return pp_fuse(&plan->flat, !plan->ctx->settings.o.no_optimise, &plan->fused);
+    for (uint32_t id = 0; id < plan->flat.prims.n; id++) /* a run by pieces is on its streams as a whole */
+        plan->flat.prims.at[id].stream = plan->flat.prims.at[id].level = 0;
+    PP_TRY(pp_fuse(&plan->flat, !plan->ctx->settings.o.no_optimise, &plan->fused));
+    return pp_plan_schedule(plan);
 }
 
 ppto_status pp_plan_of_part(pp_plan *whole, pp_part *part, pp_plan **out, pp_error *err)

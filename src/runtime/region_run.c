@@ -142,7 +142,7 @@ static ppto_status run_part(pp_region_run *r, pp_region_part *part)
     pp_pool_counters now;
     for (size_t k = 0; k < part->reads.n; k++) aim(r, part->reads.at[k], part->program->inputs[k], false);
     for (size_t k = 0; k < part->writes.n; k++) aim(r, part->writes.at[k], part->program->outputs[k], true);
-    ppto_status status = pp_run_program(part->program, NULL, r->err);
+    ppto_status status = pp_run_program(part->program, NULL, r->p->control, NULL, r->err);
     pp_pool_count(r->p->ctx->pool, &now);
     if (now.peak_bytes > r->peak) r->peak = now.peak_bytes;
     r->p->stats.launches += part->program->stats.launches;
@@ -187,7 +187,7 @@ static ppto_status run_level(pp_region_run *r, const pp_tree *tree, int64_t n)
         if (status == PPTO_OK) level.program->inputs[i]->data = from[i]->data;
         if (status == PPTO_OK) level.program->outputs[i]->data = to[i]->data;
     }
-    if (status == PPTO_OK) status = pp_run_program(level.program, NULL, r->err);
+    if (status == PPTO_OK) status = pp_run_program(level.program, NULL, r->p->control, NULL, r->err);
     for (uint32_t i = 0; i < tree->n; i++) {
         ppto_array_release(status == PPTO_OK ? from[i] : to[i]);
         if (status == PPTO_OK) r->at[tree->first + i].array = to[i];

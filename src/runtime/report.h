@@ -51,11 +51,13 @@ const char *pp_report_kind(const pp_plan *plan, size_t group); /* "map", "row", 
 /* Calls visit for every operator of the user in a group, in order, each once. E_NOMEM */
 ppto_status pp_report_operators(const pp_plan *plan, size_t group,
                                 void (*visit)(void *arg, const pp_origin *origin), void *arg);
-void pp_report_graph(const pp_plan *plan, pp_text *out);
-void pp_report_fused(const pp_plan *plan, pp_text *out);
-void pp_report_kernels(const pp_plan *plan, pp_text *out);
+void pp_report_graph(const ppto_program *program, pp_text *out);
+void pp_report_fused(const ppto_program *program, pp_text *out);
+void pp_report_kernels(const ppto_program *program, pp_text *out);
 void pp_report_plan(const pp_report_sizes *sizes, pp_text *out); /* sizes->known */
-ppto_status pp_report_source(const pp_plan *plan, pp_text *out);
+ppto_status pp_report_source(const ppto_program *program, pp_text *out);
+/* The sync points of a plan, one a line behind `front` ("" or a comment's start). */
+void pp_report_syncs(const ppto_program *program, const char *front, const char *back, pp_text *out);
 
 /* Gives the text to the user, or reports that there is no memory for it. */
 ppto_status pp_report_give(pp_text *text, char **out);

@@ -105,6 +105,14 @@ static ppto_status print_operators(explain *e, size_t g)
     return pp_report_operators(e->plan, g, print_operator, e);
 }
 
+static void json_stream(explain *e, uint32_t stream)
+{
+    if (stream != 0)
+        pp_text_json(e->out, pp_program_stream(e->program, stream));
+    else
+        pp_text_add(e->out, "null");
+}
+
 static ppto_status json_group(explain *e, size_t g)
 {
     amount reads, writes, flops;
@@ -119,6 +127,10 @@ static ppto_status json_group(explain *e, size_t g)
     json_amount(e, "writes_bytes", writes);
     pp_text_add(e->out, ", ");
     json_amount(e, "flops", flops);
+    if (e->plan->flat.n_streams) {
+        pp_text_add(e->out, ", \"stream\": ");
+        json_stream(e, e->plan->fused.groups.at[g].stream);
+    }
     if (e->sizes.known)
         pp_text_add(e->out, ", \"phases\": %" PRIu32 "}", e->sizes.instance->groups[g].geometry.phases);
     else
@@ -133,6 +145,8 @@ static ppto_status text_group(explain *e, size_t g)
     PP_TRY(group_flops(e, g, &flops));
     pp_text_add(e->out, "%3zu  %-8s  ", g, pp_report_kind(e->plan, g));
     PP_TRY(print_operators(e, g));
+    uint32_t stream = e->plan->fused.groups.at[g].stream;
+    if (stream) pp_text_add(e->out, ", stream %s", pp_program_stream(e->program, stream));
     text_amount(e, "\n     reads ", reads, " bytes");
     text_amount(e, ", writes ", writes, " bytes");
     text_amount(e, ", ", flops, " flops");
@@ -265,6 +279,29 @@ static amount memory(const explain *e, uint64_t value, pp_size formula)
     return (amount){.known = e->sizes.known, .value = value, .formula = formula, .sizes = e->sizes.formulas};
 }
 
+static void json_syncs(explain *e)
+{
+    const pp_flat *flat = &e->plan->flat;
+    pp_text_add(e->out, "],\n  \"sync_points\": [");
+    for (size_t i = 0; i < flat->syncs.n; i++) {
+        const pp_sync *sync = &flat->syncs.at[i];
+        const ppto_site *site = &e->plan->origins[sync->origin].site;
+        char place[300];
+        snprintf(place, sizeof place, "%s:%" PRId32, site->file ? site->file : "?", site->line);
+        pp_text_add(e->out, "%s\n    {\"id\": %zu, \"kind\": \"%s\", \"stream\": ", i ? "," : "", i,
+                    sync->kind == PP_SYNC_RECORD ? "record" : "wait");
+        json_stream(e, sync->stream);
+        pp_text_add(e->out, ", \"record\": ");
+        if (sync->record != PP_NONE)
+            pp_text_add(e->out, "%" PRIu32, sync->record);
+        else
+            pp_text_add(e->out, "null");
+        pp_text_add(e->out, ", \"site\": ");
+        pp_text_json(e->out, place);
+        pp_text_add(e->out, "}");
+    }
+}
+
 static ppto_status print_json(explain *e)
 {
     const pp_report_sizes *s = &e->sizes;
@@ -273,6 +310,7 @@ static ppto_status print_json(explain *e)
                 "\"groups\": [",
                 e->plan->recorded_ops, count_kernels(e->plan));
     for (size_t g = 0; g < e->plan->fused.groups.n; g++) PP_TRY(json_group(e, g));
+    if (e->plan->flat.n_streams) json_syncs(e);
     pp_text_add(e->out, "],\n  \"not_fused\": [");
     print_missed(e);
     pp_text_add(e->out, "],\n  ");
@@ -294,6 +332,7 @@ static ppto_status print_text(explain *e)
     pp_text_add(e->out, "%zu operator%s recorded, %zu kernel%s\n", e->plan->recorded_ops,
                 e->plan->recorded_ops == 1 ? "" : "s", kernels, kernels == 1 ? "" : "s");
     for (size_t g = 0; g < e->plan->fused.groups.n; g++) PP_TRY(text_group(e, g));
+    pp_report_syncs(e->program, "", "", e->out);
     print_missed(e);
     PP_TRY(print_copies(e));
     text_amount(e, "memory\n  predicted peak  ", memory(e, s->peak_bytes, s->peak), " bytes\n");
@@ -316,10 +355,10 @@ static ppto_status print_stage(explain *e, ppto_explain_stage stage, pp_error *e
     if (e->json && stage != PPTO_EXPLAIN_SUMMARY)
         return pp_fail(err, PPTO_E_UNSUPPORTED, "explain: only the summary is there as JSON");
     switch (stage) {
-    case PPTO_EXPLAIN_GRAPH: pp_report_graph(e->plan, e->out); return PPTO_OK;
-    case PPTO_EXPLAIN_FUSED: pp_report_fused(e->plan, e->out); return PPTO_OK;
-    case PPTO_EXPLAIN_KERNEL: pp_report_kernels(e->plan, e->out); return PPTO_OK;
-    case PPTO_EXPLAIN_SOURCE: return pp_report_source(e->plan, e->out);
+    case PPTO_EXPLAIN_GRAPH: pp_report_graph(e->program, e->out); return PPTO_OK;
+    case PPTO_EXPLAIN_FUSED: pp_report_fused(e->program, e->out); return PPTO_OK;
+    case PPTO_EXPLAIN_KERNEL: pp_report_kernels(e->program, e->out); return PPTO_OK;
+    case PPTO_EXPLAIN_SOURCE: return pp_report_source(e->program, e->out);
     case PPTO_EXPLAIN_SUMMARY:
     case PPTO_EXPLAIN_PLAN: break;
     }

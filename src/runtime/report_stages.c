@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "runtime/report.h"
+#include "runtime/sync.h"
 
 ppto_status pp_report_give(pp_text *text, char **out)
 {
@@ -60,10 +61,34 @@ ppto_status pp_report_operators(const pp_plan *plan, size_t group,
 /* ---- graph, groups, kernels
  * --------------------------------------------------------------------------------------------- */
 
-void pp_report_graph(const pp_plan *plan, pp_text *out)
+void pp_report_syncs(const ppto_program *program, const char *front, const char *back, pp_text *out)
 {
-    pp_text_add(out, "simplified, from %zu operators\n", plan->recorded_ops);
-    pp_flat_print(&plan->flat, out);
+    const pp_plan *plan = program->plan;
+    for (size_t i = 0; i < plan->flat.syncs.n; i++) {
+        const pp_sync *sync = &plan->flat.syncs.at[i];
+        const ppto_site *site = &plan->origins[sync->origin].site;
+        pp_text_add(out, "%ssync point %zu: stream %s %s", front, i, pp_program_stream(program, sync->stream),
+                    sync->kind == PP_SYNC_RECORD ? "records an event" : "waits for ");
+        if (sync->kind == PP_SYNC_WAIT && sync->record == PP_NONE)
+            pp_text_add(out, "an event from outside");
+        else if (sync->kind == PP_SYNC_WAIT)
+            pp_text_add(out, "sync point %" PRIu32, sync->record);
+        if (site->file) pp_text_add(out, ", recorded at %s:%" PRId32, site->file, site->line);
+        pp_text_add(out, "%s\n", back);
+    }
+}
+
+static void print_stream(const ppto_program *program, uint32_t stream, pp_text *out)
+{
+    if (stream != 0) pp_text_add(out, ", stream %s", pp_program_stream(program, stream));
+}
+
+void pp_report_graph(const ppto_program *program, pp_text *out)
+{
+    pp_text_add(out, "simplified, from %zu operators\n", program->plan->recorded_ops);
+    pp_flat_print(&program->plan->flat, out);
+    for (uint32_t s = 1; s <= program->plan->flat.n_streams; s++)
+        pp_text_add(out, "stream %" PRIu32 " is %s\n", s, pp_program_stream(program, s));
 }
 
 static void print_list(const char *title, const uint32_t *at, size_t n, pp_text *out)
@@ -83,8 +108,9 @@ static void print_missed(const pp_plan *plan, pp_text *out)
     }
 }
 
-void pp_report_fused(const pp_plan *plan, pp_text *out)
+void pp_report_fused(const ppto_program *program, pp_text *out)
 {
+    const pp_plan *plan = program->plan;
     static const char *const frames[] = {"map", "lanes", "rows", "contract"};
     static const char *const roles[] = {"outer", "inner", "batch", "m", "n", "k"};
     const pp_sizes *sizes = pp_types_sizes(plan->types);
@@ -96,6 +122,7 @@ void pp_report_fused(const pp_plan *plan, pp_text *out)
             pp_text_add(out, " %s ", roles[g->role[axis]]);
             pp_size_print(sizes, g->axes.size[axis], out);
         }
+        print_stream(program, g->stream, out);
         pp_text_add(out, "\n");
         print_list("computes prims", g->members.at, g->members.n, out);
         pp_text_add(out, "  stores prims");
@@ -106,19 +133,26 @@ void pp_report_fused(const pp_plan *plan, pp_text *out)
         pp_text_add(out, "\n");
         print_list("needs groups", g->needs.at, g->needs.n, out);
     }
+    pp_report_syncs(program, "", "", out);
     print_missed(plan, out);
 }
 
-void pp_report_kernels(const pp_plan *plan, pp_text *out)
+void pp_report_kernels(const ppto_program *program, pp_text *out)
 {
+    const pp_plan *plan = program->plan;
     for (size_t g = 0; g < plan->fused.groups.n; g++) {
-        pp_text_add(out, "%skernel %zu (%s)\n", g ? "\n" : "", g, pp_report_kind(plan, g));
+        pp_text_add(out, "%skernel %zu (%s", g ? "\n" : "", g, pp_report_kind(plan, g));
+        print_stream(program, plan->fused.groups.at[g].stream, out);
+        pp_text_add(out, ")\n");
         pp_program_print(plan->lowered[g].program, out);
     }
+    pp_report_syncs(program, "", "", out);
 }
 
-ppto_status pp_report_source(const pp_plan *plan, pp_text *out)
+ppto_status pp_report_source(const ppto_program *program, pp_text *out)
 {
+    const pp_plan *plan = program->plan;
+    pp_report_syncs(program, "/* ", " */", out);
     for (size_t g = 0; g < plan->fused.groups.n; g++) {
         char name[40];
         snprintf(name, sizeof name, "kernel_%zu", g);
@@ -142,16 +176,37 @@ static void print_bound(const pp_report_sizes *s, size_t group, uint32_t tensor,
         pp_text_add(out, " %s%" PRIu32, bound->from == PP_FROM_OUTPUT ? "result " : "buffer ", bound->which);
 }
 
-static void print_step(const pp_report_sizes *s, size_t g, pp_text *out)
+static void print_needs(const pp_plan *plan, uint32_t step, pp_text *out)
+{
+    uint32_t first = plan->first_need[step];
+    print_list("after steps", plan->needs.at + first, plan->first_need[step + 1] - first, out);
+}
+
+static void print_sync_step(const ppto_program *program, uint32_t step, pp_text *out)
+{
+    const pp_plan_step *of = &program->plan->steps.at[step];
+    const char *stream = pp_program_stream(program, of->stream);
+    if (of->kind == PP_STEP_SYNC)
+        pp_text_add(out, "step %" PRIu32 ": sync point %" PRIu32 " of stream %s\n", step, of->which, stream);
+    else
+        pp_text_add(out, "step %" PRIu32 ": %s stream %s\n", step,
+                    of->kind == PP_STEP_GATE ? "enters" : "leaves", stream);
+    print_needs(program->plan, step, out);
+}
+
+static void print_group_step(const pp_report_sizes *s, uint32_t step, pp_text *out)
 {
     const pp_plan *plan = s->program->plan;
+    uint32_t g = plan->steps.at[step].which;
     const pp_lowered *l = &plan->lowered[g];
     const pp_instance_group *group = &s->instance->groups[g];
-    pp_text_add(out, "step %zu: %s, tasks by phase", g, pp_report_kind(plan, g));
+    pp_text_add(out, "step %" PRIu32 ": %s", step, pp_report_kind(plan, g));
+    print_stream(s->program, plan->fused.groups.at[g].stream, out);
+    pp_text_add(out, ", tasks by phase");
     for (uint32_t p = 0; p < group->geometry.phases; p++)
         pp_text_add(out, " %" PRIu32, group->geometry.tasks[p]);
     pp_text_add(out, ", scratch %zu bytes a task\n", group->geometry.scratch_bytes);
-    print_list("after steps", plan->fused.groups.at[g].needs.at, plan->fused.groups.at[g].needs.n, out);
+    print_needs(plan, step, out);
     for (int output = 0; output < 2; output++) {
         pp_text_add(out, "  %s", output ? "writes" : "reads");
         for (uint32_t t = 0; t < l->tensors.n; t++)
@@ -179,20 +234,30 @@ static void print_buffers(const pp_report_sizes *s, pp_text *out)
             const pp_bound *bound = &group->bound[t];
             if (!plan->lowered[g].tensors.at[t].output || bound->from != PP_FROM_SLAB) continue;
             pp_text_add(out,
-                        "  buffer %" PRIu32 ": offset %" PRIu64 ", %" PRIu64 " bytes, written by step %zu\n",
+                        "  buffer %" PRIu32 ": offset %" PRIu64 ", %" PRIu64
+                        " bytes, written by step %" PRIu32 "\n",
                         bound->which, layout->offset[bound->which],
-                        tensor_bytes(&group->tensors[t], plan->lowered[g].program->tensors[t].dtype), g);
+                        tensor_bytes(&group->tensors[t], plan->lowered[g].program->tensors[t].dtype),
+                        plan->step_of_group[g]);
         }
         if (group->shared_buffer != UINT32_MAX)
-            pp_text_add(
-                out, "  buffer %" PRIu32 ": offset %" PRIu64 ", %zu bytes, partial states of step %zu\n",
-                group->shared_buffer, layout->offset[group->shared_buffer], group->geometry.shared_bytes, g);
+            pp_text_add(out,
+                        "  buffer %" PRIu32 ": offset %" PRIu64 ", %zu bytes, partial states of step %" PRIu32
+                        "\n",
+                        group->shared_buffer, layout->offset[group->shared_buffer],
+                        group->geometry.shared_bytes, plan->step_of_group[g]);
     }
 }
 
 void pp_report_plan(const pp_report_sizes *s, pp_text *out)
 {
-    for (size_t g = 0; g < s->program->plan->fused.groups.n; g++) print_step(s, g, out);
+    const pp_plan *plan = s->program->plan;
+    for (uint32_t i = 0; i < plan->steps.n; i++)
+        if (plan->steps.at[i].kind == PP_STEP_GROUP)
+            print_group_step(s, i, out);
+        else
+            print_sync_step(s->program, i, out);
+    pp_report_syncs(s->program, "", "", out);
     print_buffers(s, out);
     pp_text_add(out,
                 "scratch of all workers: %" PRIu64 " bytes\npredicted peak %" PRIu64

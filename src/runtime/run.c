@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "runtime/runtime.h"
+#include "runtime/sync.h"
 
 typedef struct run {
     ppto_program *p;
@@ -14,6 +14,9 @@ typedef struct run {
     ppto_array **results; /* where kernels write */
     void *slab;
     uint64_t copied;
+    const pp_run_control *control;
+    pp_ticket *ticket; /* NULL: there is no order of admission */
+    bool partly;       /* it failed, but some outputs are there */
     pp_error *err;
 } run;
 
@@ -220,14 +223,19 @@ static ppto_status dispatch(run *r)
     ppto_program *p = r->p;
     uint32_t failed = UINT32_MAX;
     pp_error inner = {0};
-    pp_run_options options = {
-        .log = p->log_on ? p->log.at : NULL, .log_cap = p->log.cap, .log_n = &p->log_n, .cancel = p->stop};
+    pp_run_options options = {.log = p->log_on ? p->log.at : NULL, .log_cap = p->log.cap, .log_n = &p->log_n};
     p->log_n = 0;
+    r->in->sync = p->sync;
+    options.cancel = r->control->cancel;
+    options.deadline_ns = r->control->deadline_ns;
+    options.keep_going = r->control->keep_going;
+    options.poll_ns = PP_CANCEL_POLL_NS;
+    if (r->control->run) pp_run_watch(r->control->run, r->in->dispatch);
     ppto_status status = pp_dispatch_run(r->in->dispatch, &options, &failed, &inner);
+    if (r->control->run) pp_run_watch(r->control->run, NULL);
     if (status == PPTO_OK) return PPTO_OK;
-    const pp_origin *origin = NULL;
-    if (failed < r->plan->fused.groups.n && r->plan->fused.groups.at[failed].roots.n)
-        origin = pp_plan_origin(r->plan, pp_plan_culprit(r->plan, failed));
+    r->partly = options.keep_going;
+    const pp_origin *origin = pp_plan_step_origin(r->plan, failed);
     const char *text = inner.text[0] ? inner.text : ppto_status_text(status);
     if (!origin) return pp_fail(r->err, status, "%s", text);
     if (origin->site.file)
@@ -252,10 +260,19 @@ static void count_launches(run *r)
     }
 }
 
+/* In a run that failed and went on: the step that stores the output did so. */
+static bool is_there(const run *r, size_t output)
+{
+    uint32_t group = r->plan->fused.stored_in[r->plan->flat.outputs.at[output]];
+    return !r->partly ||
+           (group != PP_NONE && pp_dispatch_succeeded(r->in->dispatch, r->plan->step_of_group[group]));
+}
+
 /* Results that are the same value twice, and arrays of the caller that an input lies in. */
 static void hand_over(run *r, ppto_array **outputs)
 {
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
+        if (!is_there(r, i)) continue;
         ppto_array *given = r->p->outputs[i], *written = r->results[first_of(r, i)];
         ppto_array *own = given ? given : r->results[i] ? r->results[i] : written;
         if (!own) continue; /* it went to a file by pieces */
@@ -326,8 +343,11 @@ static ppto_status run_region(run *r, pp_region_run *region, ppto_array **output
     pp_pool_count(r->p->ctx->pool, &before);
     uint64_t held =
         owned_bytes(r->inputs, r->plan->inputs.n) + owned_bytes(r->p->outputs, r->plan->flat.outputs.n);
+    if (r->ticket)
+        PP_TRY(pp_admission_wait(r->p->ctx, r->ticket, s->predicted_peak_bytes, r->control, r->err));
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++)
         if (!pp_region_streams_output(region, i)) PP_TRY(find_result(r, i));
+    if (r->p->sync) PP_TRY(pp_sync_pass(r->p->sync, r->control, r->err));
     PP_TRY(pp_region_execute(region, r->results));
     PP_TRY(save_sinks(r));
     s->measured_peak_bytes = pp_region_measured(region) - before.current_bytes + held;
@@ -395,11 +415,31 @@ ppto_status pp_run_prepare(ppto_program *p, uint64_t *bytes, pp_error *err)
     return PPTO_OK;
 }
 
+/* Does the run read its inputs before its first step? */
+static bool reads_before(const run *r)
+{
+    for (size_t i = 0; i < r->plan->inputs.n; i++) {
+        const ppto_array *a = r->p->inputs[i];
+        if (a && (a->file || (r->plan->contiguous[i] && !pp_array_contiguous(a)))) return true;
+    }
+    return false;
+}
+
+/* Does it write results after its last step? */
+static bool writes_after(const run *r)
+{
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
+        const ppto_array *given = r->p->outputs[i];
+        if (r->p->sinks[i] || (given && given != r->results[first_of(r, i)])) return true;
+    }
+    return false;
+}
+
 static ppto_status run_all(run *r, ppto_array **outputs)
 {
     pp_pool *pool = r->p->ctx->pool;
     pp_pool_counters before, after;
-    PP_TRY(pp_context_check(r->p->ctx, r->err));
+    if (r->p->sync && reads_before(r)) PP_TRY(pp_sync_pass(r->p->sync, r->control, r->err));
     PP_TRY(pack_inputs(r));
     PP_TRY(fix_sizes(r));
     adopt(r);
@@ -413,6 +453,8 @@ static ppto_status run_all(run *r, ppto_array **outputs)
     PP_TRY(load_files(r));
     predict(r);
     PP_TRY(check_limit(r));
+    if (r->ticket)
+        PP_TRY(pp_admission_wait(r->p->ctx, r->ticket, r->p->stats.predicted_peak_bytes, r->control, r->err));
     PP_TRY(pp_numbers_eval(r->plan, r->in->names, r->inputs, r->p->literals, r->in->value, r->err));
     pp_pool_count(pool, &before);
     uint64_t held = owned_bytes(r->inputs, r->plan->inputs.n) +
@@ -421,8 +463,10 @@ static ppto_status run_all(run *r, ppto_array **outputs)
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) PP_TRY(find_result(r, i));
     PP_TRY(pp_pool_take(pool, (size_t)r->in->layout.bytes, &r->slab, r->err));
     PP_TRY(bind_groups(r));
+    if (r->p->sync) r->p->sync->defers = writes_after(r);
     ppto_status status = dispatch(r);
     let_go(r);
+    if (r->partly) hand_over(r, outputs);
     PP_TRY(status);
     PP_TRY(save_sinks(r));
     pp_pool_count(pool, &after);
@@ -433,25 +477,43 @@ static ppto_status run_all(run *r, ppto_array **outputs)
     return PPTO_OK;
 }
 
-ppto_status pp_run_program(ppto_program *p, ppto_array **outputs, pp_error *err)
+static ppto_status run_entered(ppto_program *p, ppto_array **outputs, const pp_run_control *control,
+                               pp_ticket *ticket, pp_error *err)
 {
     enum { SMALL = 16 };
     ppto_array *small[2 * SMALL] = {NULL}, **room = small;
     size_t n_in = p->plan->inputs.n, n_out = p->plan->flat.outputs.n;
     int64_t start = pp_clock_ns();
-    __atomic_store_n(&p->cancel, 0, __ATOMIC_RELAXED);
     for (size_t i = 0; outputs && i < n_out; i++) outputs[i] = NULL;
     for (size_t i = 0; !outputs && i < n_out; i++)
         if (!p->outputs[i] && !p->sinks[i])
             return pp_fail(err, PPTO_E_VALUE, "run: output %zu is not bound and nobody takes it", i);
     if (n_in + n_out > 2 * SMALL && !(room = pp_calloc(n_in + n_out, sizeof *room))) return PPTO_E_NOMEM;
-    run r = {.p = p, .plan = p->plan, .inputs = room, .results = room + n_in, .err = err};
+    run r = {.p = p,
+             .plan = p->plan,
+             .inputs = room,
+             .results = room + n_in,
+             .control = control,
+             .ticket = ticket,
+             .err = err};
+    p->control = control;
     ppto_status status = run_all(&r, outputs);
+    p->control = NULL;
     if (r.slab) pp_pool_give(p->ctx->pool, r.slab, (size_t)r.in->layout.bytes);
     for (size_t i = 0; i < n_in; i++)
         if (r.inputs[i] != p->inputs[i]) ppto_array_release(r.inputs[i]);
     for (size_t i = 0; i < n_out; i++) ppto_array_release(r.results[i]);
     if (room != small) pp_free(room);
     p->stats.run_seconds = (double)(pp_clock_ns() - start) * 1e-9;
+    return status;
+}
+
+ppto_status pp_run_program(ppto_program *p, ppto_array **outputs, const pp_run_control *control,
+                           pp_ticket *ticket, pp_error *err)
+{
+    ppto_status status = run_entered(p, outputs, control, ticket, err);
+    if (status != PPTO_OK) pp_fail(err, status, "%s", ppto_status_text(status));
+    if (ticket) pp_admission_leave(p->ctx, ticket);
+    if (p->sync) pp_sync_leave(p->sync, err);
     return status;
 }

@@ -24,6 +24,7 @@
 #include "ppto/context.h"
 #include "ppto/graph.h"
 #include "ppto/run.h"
+#include "ppto/stream.h"
 #include "scheduler/dispatch.h"
 
 /* ---- options.c
@@ -61,6 +62,9 @@ struct ppto_context {
     PP_VEC(struct pp_plan *) plans;
     uint64_t clock; /* of the caches */
     uint64_t kernel_hits, kernel_misses;
+    struct pp_syncs *syncs;             /* streams and events; made under lock */
+    struct pp_drivers *_Atomic drivers; /* runs that nobody waits for; made under lock */
+    _Atomic uint64_t runs;              /* numbers given */
     int pid;
     uint32_t workers;
 };
@@ -140,8 +144,12 @@ struct ppto_graph {
     struct {
         const char *name; /* static, so that its address is enough; a name never changes its meaning */
         const pp_definition *definition;
-    } recent[PP_RECENT_NAMES]; /* operators called last */
+    } recent[PP_RECENT_NAMES];            /* operators called last */
+    PP_VEC(ppto_stream *) streams;        /* used once at least */
+    PP_VEC(struct pp_event_row *) events; /* recorded or waited for */
 };
+/* The error of a recording call goes to the thread and, when it is the first, stays in the graph. */
+void pp_tensor_keep_error(ppto_graph *graph, pp_error *err);
 ppto_tensor *pp_tensor_handle(ppto_graph *graph, pp_ref ref); /* NULL when ref is none or out of memory */
 
 /* ---- plan.c
@@ -163,6 +171,12 @@ typedef struct pp_origin { /* where a prim was recorded */
     ppto_site site;
 } pp_origin;
 
+typedef struct pp_plan_step {
+    enum { PP_STEP_GROUP, PP_STEP_GATE, PP_STEP_SYNC, PP_STEP_END } kind;
+    uint32_t which;  /* group, stream - 1, sync point, stream - 1 */
+    uint32_t stream; /* 0: none */
+} pp_plan_step;
+
 typedef struct pp_plan {
     ppto_context *ctx;
     uint32_t refs; /* programs and the cache; under ctx->lock */
@@ -180,8 +194,11 @@ typedef struct pp_plan {
     size_t n_literals, recorded_ops;
     pp_origin *origins; /* per graph node up to the highest origin */
     size_t n_origins;
-    uint8_t *contiguous; /* per input: must be row-major (read linearly) */
-    uint32_t *readers;   /* per input: how many tensors of groups it is */
+    uint8_t *contiguous;        /* per input: must be row-major (read linearly) */
+    uint32_t *readers;          /* per input: how many tensors of groups it is */
+    PP_VEC(pp_plan_step) steps; /* schedule.c */
+    PP_VEC(uint32_t) needs;     /* CSR with first_need: steps that a step waits for, all lower */
+    uint32_t *first_need, *step_of_group;
     double plan_seconds, compile_seconds;
     size_t kernel_hits, kernel_misses;
     pp_arena arena;
@@ -195,10 +212,20 @@ ppto_status pp_plan_get(ppto_graph *graph, const pp_ref *outputs, size_t n, cons
 ppto_status pp_plan_of_part(pp_plan *whole, pp_part *part, pp_plan **out, pp_error *err);
 void pp_plan_release(pp_plan *plan);
 const pp_origin *pp_plan_origin(const pp_plan *plan, uint32_t prim);
+/* Names of the program's streams (number from 1); "" for 0. */
+const char *pp_program_stream(const ppto_program *program, uint32_t stream);
+/* The operator or sync point of a step; NULL for the ends of a stream. */
+const pp_origin *pp_plan_step_origin(const pp_plan *plan, uint32_t step);
 /* A group that only moves data: it is launched, but is no kernel of the plan's count. */
 bool pp_plan_is_copy(const pp_plan *plan, size_t group);
 /* The prim to name when a run fails in this group: a check, else what it stores. */
 uint32_t pp_plan_culprit(const pp_plan *plan, size_t group);
+
+/* ---- schedule.c : steps, from groups, streams and sync points ---- */
+
+ppto_status pp_plan_schedule(pp_plan *plan);
+/* needs of all steps as CSR. serial: every step waits for the one before it too. */
+ppto_status pp_plan_needs(const pp_plan *plan, bool serial, uint32_t **first, uint32_t **needs);
 
 /* ---- instance.c
  * ------------------------------------------------------------------------------------------------------ */
@@ -220,6 +247,11 @@ typedef struct pp_instance_group {
     atomic_bool ran; /* in this run */
 } pp_instance_group;
 
+typedef struct pp_sync_step { /* the object of a step that is no group */
+    struct pp_instance *instance;
+    uint32_t step;
+} pp_sync_step;
+
 typedef struct pp_instance {
     pp_plan *plan;
     int64_t *key; /* sizes of names, then strides of inputs */
@@ -232,7 +264,9 @@ typedef struct pp_instance {
     pp_layout layout;
     uint64_t scratch_bytes;
     pp_dispatch *dispatch;
-    uint64_t *value; /* per entry of plan->numbers: its value in this run */
+    pp_sync_step *sync_steps;   /* per step of the plan; NULL without streams */
+    struct pp_sync_state *sync; /* of the program that runs */
+    uint64_t *value;            /* per entry of plan->numbers: its value in this run */
     pp_arena arena;
     struct pp_instance *next;
 } pp_instance;
@@ -265,13 +299,17 @@ uint64_t pp_number_value(const pp_plan *plan, const uint64_t *values, uint32_t p
 struct ppto_program {
     ppto_context *ctx;
     pp_plan *plan;
+    _Atomic uint32_t refs;                /* the user and a run */
+    atomic_bool running;                  /* nobody else may touch it */
+    struct pp_sync_state *sync;           /* NULL: the plan has no streams */
+    const struct pp_run_control *control; /* of the run that has it, for its pieces */
     bool plan_hit;
     uint64_t *literals;
     size_t n_literals;
     ppto_array **inputs, **outputs;
     char **sinks; /* per output: the file it goes to, NULL: an array */
     bool *donated;
-    volatile int cancel;      /* set by ppto_program_cancel while it runs */
+    volatile int cancel; /* set by ppto_program_cancel and ppto_run_cancel; cleared when a run takes it */
     const volatile int *stop; /* its own cancel, or that of the program it is a part of */
     bool whole;               /* never piece by piece: a part of a region */
     pp_instance *instance;
@@ -305,7 +343,12 @@ void pp_region_close(pp_region_run *run); /* NULL is fine */
 /* ---- run.c
  * ---------------------------------------------------------------------------------------------------------------
  */
-ppto_status pp_run_program(ppto_program *program, ppto_array **outputs, pp_error *err);
+struct pp_run_control; /* runtime/sync.h */
+struct pp_ticket;
+/* The program is the caller's (pp_program_take), and so far as it has streams the run has entered them. On
+ * failure no output, unless control says keep_going. */
+ppto_status pp_run_program(ppto_program *program, ppto_array **outputs, const struct pp_run_control *control,
+                           struct pp_ticket *ticket, pp_error *err);
 /* Makes the instance for what is bound (data may be NULL); *bytes: its buffers and scratch. */
 ppto_status pp_run_prepare(ppto_program *program, uint64_t *bytes, pp_error *err);
 

@@ -4,9 +4,10 @@
 
 #include "lang/parser.h"
 #include "runtime/runtime.h"
+#include "runtime/sync.h"
 
 /* The error of a recording call goes to the thread and, when it is the first, stays in the graph. */
-static void keep_error(ppto_graph *g, pp_error *err)
+void pp_tensor_keep_error(ppto_graph *g, pp_error *err)
 {
     pp_error *first = pp_graph_error(g->graph);
     if (err->code == PPTO_OK) return;
@@ -36,6 +37,7 @@ ppto_graph *ppto_graph_create(ppto_context *ctx)
 void ppto_graph_destroy(ppto_graph *g)
 {
     if (!g) return;
+    pp_graph_streams_free(g);
     pp_graph_destroy(g->graph);
     pp_arena_free(&g->arena);
     pp_free(g);
@@ -63,7 +65,7 @@ ppto_tensor *pp_tensor_handle(ppto_graph *g, pp_ref ref)
     if (!t) {
         pp_error err = {0};
         pp_fail(&err, PPTO_E_NOMEM, "out of memory");
-        keep_error(g, &err);
+        pp_tensor_keep_error(g, &err);
         return NULL;
     }
     *t = (ppto_tensor){.graph = g, .ref = ref};
@@ -75,7 +77,7 @@ static ppto_tensor *recorded(ppto_graph *g, ppto_status status, pp_ref ref)
     if (status == PPTO_OK) return pp_tensor_handle(g, ref);
     pp_error err = *pp_graph_error(g->graph);
     pp_fail(&err, status, "%s", ppto_status_text(status));
-    keep_error(g, &err);
+    pp_tensor_keep_error(g, &err);
     return NULL;
 }
 
@@ -94,13 +96,13 @@ ppto_tensor *ppto_input_at(ppto_site site, ppto_graph *g, const char *name, ppto
     if (!name || !dims) {
         pp_error err = {.site = site};
         pp_fail(&err, PPTO_E_VALUE, "input: the %s is NULL", name ? "shape" : "name");
-        keep_error(g, &err);
+        pp_tensor_keep_error(g, &err);
         return NULL;
     }
     if ((unsigned)dtype >= PP_DTYPE_COUNT) {
         pp_error err = {.site = site};
         pp_fail(&err, PPTO_E_DTYPE, "input %.60s: unknown dtype %d", name, (int)dtype);
-        keep_error(g, &err);
+        pp_tensor_keep_error(g, &err);
         return NULL;
     }
     return recorded(g, pp_graph_input(g->graph, name, dtype, false, dims, site, &ref), ref);
@@ -198,7 +200,7 @@ ppto_tensor *ppto_exprn_at(ppto_site site, ppto_graph *g, const char *text, size
                           &err);
     if (status == PPTO_OK && n_results != 1)
         status = pp_fail(&err, PPTO_E_VALUE, "expr: the text has %zu results, expected one", n_results);
-    keep_error(g, &err);
+    pp_tensor_keep_error(g, &err);
     return status == PPTO_OK ? pp_tensor_handle(g, results[0]) : NULL;
 }
 
@@ -230,7 +232,7 @@ ppto_status ppto_opn_at(ppto_site site, ppto_graph *g, const char *name, const c
         status = pp_fail(&err, PPTO_E_VALUE, "%s: it has %zu results, expected %zu", name, count, n_results);
     for (size_t i = 0; status == PPTO_OK && i < count; i++) results[i] = pp_tensor_handle(g, out[i]);
     pp_text_free(&text);
-    keep_error(g, &err);
+    pp_tensor_keep_error(g, &err);
     return status;
 }
 
@@ -275,7 +277,7 @@ ppto_status ppto_parse_program(ppto_graph *g, const char *text, size_t length, c
         *outputs = NULL;
         *names = NULL;
     }
-    keep_error(g, &err);
+    pp_tensor_keep_error(g, &err);
     return status;
 }
 

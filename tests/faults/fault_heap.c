@@ -288,6 +288,51 @@ static ppto_status eval_several(ppto_context *ctx)
     return half ? PPTO_E_INTERNAL : s;
 }
 
+static void nothing(void *arg, ppto_status status)
+{
+    (void)arg, (void)status;
+}
+
+/* Two graphs linked by an event, the second run on its own. */
+static ppto_status streams(ppto_context *ctx)
+{
+    ppto_event gate = {NULL, 0}, e = {NULL, 0};
+    ppto_program *p = NULL;
+    ppto_run *r = NULL;
+    ppto_array *a = NULL, *y = NULL;
+    arm();
+    ppto_stream *stream = ppto_stream_create(ctx, "s", PPTO_STREAM_CPU);
+    ppto_status s = of_pointer(stream);
+    if (s == PPTO_OK) s = ppto_event_create_user(ctx, &gate);
+    ppto_graph *g = s == PPTO_OK ? ppto_graph_create(ctx) : NULL;
+    if (s == PPTO_OK) s = of_pointer(g);
+    if (s == PPTO_OK) s = ppto_stream_wait(g, stream, gate);
+    if (s == PPTO_OK) s = ppto_stream_push(g, stream);
+    ppto_tensor *t = s == PPTO_OK ? ppto_exp(ppto_input(g, "x", PPTO_F32, "N, 8")) : NULL;
+    if (s == PPTO_OK) s = of_pointer(t);
+    if (s == PPTO_OK) s = ppto_stream_pop(g);
+    if (s == PPTO_OK) s = ppto_event_record(g, stream, &e);
+    if (s == PPTO_OK) s = ppto_event_then(e, nothing, NULL);
+    if (s == PPTO_OK) s = ppto_compile(1, &t, &p);
+    if (s == PPTO_OK) s = of_pointer(a = ppto_array_fill(ctx, PPTO_F32, 2, shape_x, "normal", "x"));
+    if (s == PPTO_OK) s = ppto_program_bind(p, 0, a);
+    if (s == PPTO_OK) s = ppto_program_start(p, NULL, &r);
+    if (s == PPTO_OK) s = ppto_event_signal(gate, PPTO_OK);
+    if (s == PPTO_OK) s = ppto_run_wait(r, -1);
+    if (s == PPTO_OK) s = ppto_run_outputs(r, &y);
+    if (s == PPTO_OK && !y) s = PPTO_E_INTERNAL;
+    disarm();
+    ppto_array_release(y);
+    ppto_array_release(a);
+    ppto_run_release(r);
+    ppto_program_destroy(p);
+    ppto_graph_destroy(g);
+    ppto_event_release(e);
+    ppto_event_release(gate);
+    ppto_stream_destroy(stream);
+    return s;
+}
+
 /* ---- the sweep ---- */
 
 typedef struct scenario {
@@ -307,6 +352,7 @@ static const scenario scenarios[] = {
     {"explain", explain, false},
     {"lists", lists, false},
     {"eval several", eval_several, false},
+    {"streams", streams, false},
 };
 
 static int failures;

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A run that goes on by itself: its object, shared by the user and the driver. */
+#ifndef PP_ASYNC_RUN_H
+#define PP_ASYNC_RUN_H
+
+#include "runtime/sync.h"
+
+struct ppto_run {
+    pp_drivers *drivers; /* whose lock guards all below; a use */
+    ppto_run *next;      /* of the queue */
+    ppto_run *next_live, *before_live;
+    ppto_program *program; /* a reference until it is over */
+    ppto_run_options options;
+    uint32_t uses; /* the user, and the driver until it is over */
+    uint64_t number, order;
+    int priority;
+    char reason[128];
+    int64_t deadline_ns; /* on the clock; 0: none */
+    pp_ticket ticket;
+    pp_dispatch *dispatch; /* to be woken by a cancel; NULL: none */
+    bool over;
+    ppto_status status;
+    pp_error error;
+    size_t n_outputs;
+    ppto_array **outputs; /* retained */
+};
+
+/* ---- drivers.c ---------------------------------------------------------------------------------- */
+
+ppto_status pp_drivers_get(ppto_context *ctx, pp_drivers **out, pp_error *err);
+void pp_drivers_unuse(pp_drivers *drivers, bool forked);
+/* With the lock: somebody looks at the queue. E_NOMEM when there is no thread at all. */
+ppto_status pp_drivers_wake(pp_drivers *drivers, size_t queued);
+void pp_ticket_add(pp_drivers *drivers, pp_ticket *ticket, int priority, uint64_t order); /* with the lock */
+
+/* ---- async_run.c ---------------------------------------------------------------------------------- */
+
+ppto_run *pp_run_pop(pp_drivers *drivers);             /* with the lock: the first of the queue, begun */
+void pp_run_drive(ppto_run *run);                      /* on a driver */
+void pp_run_stop(ppto_run *run, const char *reason);   /* with the lock */
+void pp_runs_let_go(pp_drivers *drivers, bool forked); /* arrays and programs, before the context goes */
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Threads of the context that run programs nobody waits for, and the order in which runs get memory.
+ *
+ * A driver takes the first run of the queue and does what ppto_program_run would; between runs it is parked
+ * on a condition. Runs are ordered by priority, then by their start, and none stands before one that it waits
+ * for (pp_sync_enter caps its priority). Memory is admitted in that order too: a run's whole predicted peak,
+ * and only to the first of those that wait for it, so small runs never starve a large one. A run that waits
+ * for another one therefore finds it begun and admitted, and always ends. */
+#include "runtime/async_run.h"
+
+/* ---- life ---------------------------------------------------------------------------------------- */
+
+static ppto_status make_drivers(ppto_context *ctx, pp_drivers **out)
+{
+    pp_drivers *drivers = pp_calloc(1, sizeof *drivers);
+    if (!drivers) return PPTO_E_NOMEM;
+    drivers->ctx = ctx;
+    drivers->uses = 1;
+    if (pthread_mutex_init(&drivers->lock, NULL) != 0) goto fail_lock;
+    if (pthread_cond_init(&drivers->work, NULL) != 0) goto fail_work;
+    if (pp_condition_init(&drivers->changed) != 0) goto fail_changed;
+    *out = drivers;
+    return PPTO_OK;
+fail_changed:
+    pthread_cond_destroy(&drivers->work);
+fail_work:
+    pthread_mutex_destroy(&drivers->lock);
+fail_lock:
+    pp_free(drivers);
+    return PPTO_E_NOMEM;
+}
+
+ppto_status pp_drivers_get(ppto_context *ctx, pp_drivers **out, pp_error *err)
+{
+    ppto_status status = pp_context_check(ctx, err);
+    *out = status == PPTO_OK ? atomic_load_explicit(&ctx->drivers, memory_order_acquire) : NULL;
+    if (status != PPTO_OK || *out) return status;
+    pthread_mutex_lock(&ctx->lock);
+    *out = atomic_load_explicit(&ctx->drivers, memory_order_relaxed);
+    if (!*out) {
+        status = make_drivers(ctx, out);
+        /* release: pairs with the acquire of whoever finds it without the lock */
+        if (status == PPTO_OK) atomic_store_explicit(&ctx->drivers, *out, memory_order_release);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return status == PPTO_OK ? status : pp_fail(err, status, "no memory for runs on their own");
+}
+
+void pp_drivers_unuse(pp_drivers *drivers, bool forked)
+{
+    if (!forked) pthread_mutex_lock(&drivers->lock);
+    bool last = --drivers->uses == 0;
+    if (!forked) pthread_mutex_unlock(&drivers->lock);
+    if (!last) return;
+    if (!forked) {
+        pthread_cond_destroy(&drivers->changed);
+        pthread_cond_destroy(&drivers->work);
+        pthread_mutex_destroy(&drivers->lock);
+    }
+    pp_free(drivers);
+}
+
+/* ---- the threads --------------------------------------------------------------------------------- */
+
+static void *drive(void *arg)
+{
+    pp_drivers *drivers = arg;
+    pthread_mutex_lock(&drivers->lock);
+    for (;;) {
+        while (!drivers->queue && !drivers->stop) {
+            drivers->idle++;
+            pthread_cond_wait(&drivers->work, &drivers->lock);
+            drivers->idle--;
+        }
+        if (!drivers->queue) break;
+        ppto_run *run = pp_run_pop(drivers);
+        pthread_mutex_unlock(&drivers->lock);
+        pp_run_drive(run);
+        pthread_mutex_lock(&drivers->lock);
+    }
+    pthread_mutex_unlock(&drivers->lock);
+    return NULL;
+}
+
+ppto_status pp_drivers_wake(pp_drivers *drivers, size_t queued)
+{
+    if (queued > drivers->idle && drivers->n_threads < PP_MOST_DRIVERS &&
+        pp_thread_start(&drivers->threads[drivers->n_threads], "ppto-run", drive, drivers) == 0)
+        drivers->n_threads++;
+    if (drivers->n_threads == 0) return PPTO_E_NOMEM;
+    pthread_cond_signal(&drivers->work);
+    return PPTO_OK;
+}
+
+void pp_drivers_close(ppto_context *ctx)
+{
+    pp_error none = {0};
+    pp_drivers *drivers = atomic_load_explicit(&ctx->drivers, memory_order_acquire);
+    if (!drivers) return;
+    bool forked = pp_context_check(ctx, &none) != PPTO_OK;
+    if (!forked) {
+        pthread_mutex_lock(&drivers->lock);
+        drivers->stop = true;
+        for (ppto_run *run = drivers->live; run; run = run->next_live)
+            pp_run_stop(run, "the context is being destroyed");
+        pthread_cond_broadcast(&drivers->work);
+        pthread_cond_broadcast(&drivers->changed);
+        uint32_t n = drivers->n_threads;
+        pthread_mutex_unlock(&drivers->lock);
+        for (uint32_t i = 0; i < n; i++) pthread_join(drivers->threads[i], NULL);
+    }
+    pp_runs_let_go(drivers, forked);
+    pp_drivers_unuse(drivers, forked);
+}
+
+/* ---- admission ----------------------------------------------------------------------------------- */
+
+void pp_ticket_add(pp_drivers *drivers, pp_ticket *ticket, int priority, uint64_t order)
+{
+    pp_ticket **at = &drivers->tickets;
+    *ticket = (pp_ticket){.priority = priority, .order = order};
+    while (*at && ((*at)->priority > priority || ((*at)->priority == priority && (*at)->order < order)))
+        at = &(*at)->next;
+    ticket->next = *at;
+    *at = ticket;
+}
+
+ppto_status pp_admission_enter(ppto_program *p, pp_ticket *ticket, pp_error *err)
+{
+    pp_drivers *drivers = atomic_load_explicit(&p->ctx->drivers, memory_order_acquire);
+    pthread_mutex_lock(&drivers->lock);
+    ppto_status status = drivers->stop ? pp_fail(err, PPTO_E_CANCELLED, "the context is being destroyed")
+                         : p->sync     ? pp_sync_enter(p->sync, 0, err)
+                                       : PPTO_OK;
+    if (status == PPTO_OK) pp_ticket_add(drivers, ticket, p->sync ? p->sync->priority : 0, ++drivers->order);
+    pthread_mutex_unlock(&drivers->lock);
+    return status;
+}
+
+static void take_ticket(pp_drivers *drivers, pp_ticket *ticket)
+{
+    pp_ticket **at = &drivers->tickets;
+    while (*at != ticket) at = &(*at)->next;
+    *at = ticket->next;
+    pthread_cond_broadcast(&drivers->changed); /* another one is the first now */
+}
+
+ppto_status pp_run_stopped(const pp_run_control *control, pp_error *err)
+{
+    if (__atomic_load_n(control->cancel, __ATOMIC_RELAXED) != 0)
+        return pp_fail(err, PPTO_E_CANCELLED, "the run was cancelled");
+    if (control->deadline_ns != 0 && pp_clock_ns() >= control->deadline_ns)
+        return pp_fail(err, PPTO_E_DEADLINE, "the run passed its deadline");
+    return PPTO_OK;
+}
+
+int64_t pp_run_look_again(const pp_run_control *control)
+{
+    int64_t poll = pp_clock_ns() + PP_CANCEL_POLL_NS;
+    return control->deadline_ns == 0 || poll < control->deadline_ns ? poll : control->deadline_ns;
+}
+
+ppto_status pp_admission_wait(ppto_context *ctx, pp_ticket *ticket, uint64_t bytes,
+                              const pp_run_control *control, pp_error *err)
+{
+    pp_drivers *drivers = atomic_load_explicit(&ctx->drivers, memory_order_acquire);
+    uint64_t limit = pp_pool_get_limit(ctx->pool);
+    ppto_status status = PPTO_OK;
+    ticket->bytes = bytes;
+    pthread_mutex_lock(&drivers->lock);
+    for (;;) {
+        status = pp_run_stopped(control, err);
+        bool fits = limit == 0 || drivers->admitted_bytes == 0 ||
+                    (drivers->admitted_bytes <= limit && bytes <= limit - drivers->admitted_bytes);
+        if (status != PPTO_OK || (drivers->tickets == ticket && fits)) break;
+        (void)pp_condition_wait(&drivers->changed, &drivers->lock, pp_run_look_again(control));
+    }
+    if (status == PPTO_OK) {
+        take_ticket(drivers, ticket);
+        ticket->admitted = true;
+        drivers->admitted_bytes += bytes;
+    }
+    pthread_mutex_unlock(&drivers->lock);
+    return status;
+}
+
+void pp_admission_leave(ppto_context *ctx, pp_ticket *ticket)
+{
+    pp_drivers *drivers = atomic_load_explicit(&ctx->drivers, memory_order_acquire);
+    pthread_mutex_lock(&drivers->lock);
+    if (ticket->admitted) {
+        drivers->admitted_bytes -= ticket->bytes;
+        pthread_cond_broadcast(&drivers->changed);
+    } else {
+        take_ticket(drivers, ticket);
+    }
+    pthread_mutex_unlock(&drivers->lock);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Streams and events between runs, and the runs that go on by themselves.
+ *
+ * One lock of the context (pp_syncs.lock) guards every event and the queue of every stream. Nothing is called
+ * under it: whoever ends an event or leaves a stream collects the steps that may go on, lets go of the lock
+ * and completes them. A step collected so cannot be taken back, hence its run cannot end before it is
+ * completed.
+ *
+ * A run enters all its streams and begins all its events at one moment (pp_sync_enter), so runs wait only for
+ * runs that entered before: no circle. Lock order: drivers, syncs, dispatch. */
+#ifndef PP_SYNC_H
+#define PP_SYNC_H
+
+#include "base/thread.h"
+#include "ppto/stream.h"
+#include "runtime/runtime.h"
+
+/* ---- event.c : events and their waits ---------------------------------------------------------- */
+
+/* Somebody who waits for one beginning of an event. */
+typedef struct pp_event_wait {
+    struct pp_event_wait *next; /* of the event; then of those to be told */
+    uint64_t target;            /* the beginning that is meant */
+    enum { PP_WAIT_STEP, PP_WAIT_CALLER, PP_WAIT_CALL } kind;
+    bool done;  /* and status is set */
+    bool armed; /* STEP: the step waits; whoever ends the wait completes it */
+    ppto_status status;
+    ppto_poison poison;    /* STEP, CALLER: when status is not OK */
+    pp_dispatch *dispatch; /* STEP */
+    uint32_t step;
+    ppto_event_fn fn; /* CALL: the control thread calls it and frees this */
+    void *arg;
+} pp_event_wait;
+
+typedef struct pp_event_row {
+    uint32_t index, generation;
+    uint32_t handles; /* the user's */
+    uint32_t uses;    /* graphs, programs and waits */
+    bool user;
+    int priority;             /* of the run that began it last */
+    uint64_t begun, finished; /* beginnings; the latest that ended */
+    ppto_status status;       /* of `finished` */
+    ppto_poison poison;
+    pp_event_wait *waits;
+} pp_event_row;
+
+typedef struct pp_stream_entry { /* a run on a stream */
+    struct pp_stream_entry *next;
+    bool ended, armed; /* armed: the gate waits */
+    int priority;
+    uint64_t number; /* ascending along the queue */
+    pp_dispatch *dispatch;
+    uint32_t step;
+    struct pp_stream_entry *tell; /* next of those to be told */
+} pp_stream_entry;
+
+struct ppto_stream {
+    ppto_context *ctx;
+    struct ppto_stream *next; /* of the context's */
+    char *name;
+    ppto_stream_kind kind;
+    uint32_t uses; /* the user, graphs, programs */
+    pp_stream_entry *first, *last;
+    uint64_t entered;   /* runs so far */
+    ppto_status failed; /* the first since ppto_sync */
+    char text[256];
+};
+
+typedef struct pp_syncs {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* an event ended or a run left a stream, when somebody waits for that */
+    uint32_t waiting;       /* callers on changed */
+    PP_VEC(pp_event_row *) rows;
+    PP_VEC(uint32_t) vacant;
+    ppto_stream *streams;
+    uint64_t runs; /* numbers given */
+    /* the control thread */
+    pthread_cond_t wanted;
+    pthread_t control;
+    bool has_control, stop;
+    pp_event_wait *first_call, *last_call;
+} pp_syncs;
+
+/* What is to be told when the lock is open again. */
+typedef struct pp_told {
+    pp_event_wait *waits;
+    pp_stream_entry *gates;
+} pp_told;
+
+ppto_status pp_syncs_get(ppto_context *ctx, pp_syncs **out, pp_error *err); /* made at the first use */
+void pp_syncs_destroy(pp_syncs *syncs, bool forked);
+/* With the lock: beginning `target` of the event ended. poison: NULL when status is OK */
+void pp_event_end(pp_syncs *syncs, pp_event_row *row, uint64_t target, ppto_status status,
+                  const ppto_poison *poison, pp_told *told);
+void pp_tell(pp_told *told); /* without the lock */
+/* The row of a handle, NULL (and E_VALUE in err) when there is none. With the lock. */
+pp_event_row *pp_event_row_of(pp_syncs *syncs, uint64_t id, pp_error *err);
+ppto_status pp_event_new(pp_syncs *syncs, bool user, pp_event_row **out); /* with the lock */
+uint64_t pp_event_id(const pp_event_row *row);
+void pp_event_unuse(pp_syncs *syncs, pp_event_row *row); /* with the lock: one use less */
+
+/* ---- stream_queue.c : the queue of a stream, recording on it ------------------------------------- */
+
+void pp_graph_streams_free(ppto_graph *graph); /* what the graph keeps */
+void pp_stream_unuse(ppto_stream *stream);     /* without the lock */
+void pp_stream_leave(pp_syncs *syncs, ppto_stream *stream, pp_stream_entry *entry, pp_told *told);
+
+/* ---- sync_run.c : the streams and events of a program ------------------------------------------- */
+
+typedef struct pp_sync_state { /* of a program; one run at a time */
+    ppto_program *program;
+    pp_syncs *syncs;
+    size_t n_streams, n_syncs;
+    ppto_stream **streams;
+    pp_event_row **events; /* per sync point */
+    pp_stream_entry *entries;
+    pp_event_wait *waits; /* per sync point: where it waits for the outside */
+    uint64_t *target;     /* per sync point that records: its beginning in this run */
+    bool *ended;
+    bool entered;
+    bool defers; /* events and streams end after the run's last step: it still writes then */
+    uint64_t run;
+    int priority; /* not above that of any run it waits for */
+} pp_sync_state;
+
+ppto_status pp_sync_create(ppto_program *program, ppto_graph *graph, const pp_ref *outputs, size_t n,
+                           pp_error *err);
+void pp_sync_destroy(pp_sync_state *state); /* NULL is fine */
+/* The run takes its place on its streams and begins its events. E_NOT_SCHEDULED */
+ppto_status pp_sync_enter(pp_sync_state *state, int priority, pp_error *err);
+/* Waits on the caller's thread until all streams are the run's and all events from outside have happened: for
+ * a run that does not go by the steps of its plan. */
+struct pp_run_control;
+ppto_status pp_sync_pass(pp_sync_state *state, const struct pp_run_control *control, pp_error *err);
+void pp_sync_poke(pp_sync_state *state); /* pp_sync_pass looks at the cancel flag */
+/* Ends whatever the run did not end itself: well when err holds none. */
+void pp_sync_leave(pp_sync_state *state, const pp_error *err);
+/* The step of a plan for gate, sync point or end; object: one of the instance. */
+void pp_sync_step_fill(pp_sync_step *object, pp_step *out);
+
+/* ---- drivers.c : runs on threads of the context -------------------------------------------------- */
+
+typedef struct pp_ticket { /* of a run that wants memory, in the order of admission */
+    struct pp_ticket *next;
+    int priority;
+    uint64_t order, bytes;
+    bool admitted;
+} pp_ticket;
+
+enum { PP_MOST_DRIVERS = 64 };
+
+typedef struct pp_drivers {
+    pthread_mutex_t lock; /* of all below and of every ppto_run */
+    pthread_cond_t work, changed;
+    uint32_t uses; /* the context, and runs not released */
+    ppto_context *ctx;
+    ppto_run *queue; /* not begun, in order */
+    ppto_run *live;  /* not released or not over */
+    uint32_t n_threads, idle;
+    pthread_t threads[PP_MOST_DRIVERS];
+    bool stop;
+    uint64_t order;
+    pp_ticket *tickets; /* not admitted, in order; only the first may be */
+    uint64_t admitted_bytes;
+} pp_drivers;
+
+enum {
+    PP_CANCEL_POLL_NS = 40000000
+}; /* ppto_program_cancel only sets a flag: who waits looks at it so often */
+
+typedef struct pp_run_control { /* how a run is stopped, and what it does after a failure */
+    ppto_run *run;              /* NULL: the caller waits */
+    const volatile int *cancel;
+    int64_t deadline_ns;
+    bool keep_going;
+} pp_run_control;
+
+void pp_drivers_close(ppto_context *ctx); /* cancels, drains, joins */
+/* A run on the caller's thread takes part in the order of admission when there are drivers. */
+ppto_status pp_admission_enter(ppto_program *program, pp_ticket *ticket, pp_error *err);
+/* E_CANCELLED, E_DEADLINE when the run is to stop. */
+ppto_status pp_run_stopped(const pp_run_control *control, pp_error *err);
+int64_t pp_run_look_again(const pp_run_control *control); /* when, at the latest */
+ppto_status pp_admission_wait(ppto_context *ctx, pp_ticket *ticket, uint64_t bytes,
+                              const pp_run_control *control, pp_error *err);
+void pp_admission_leave(ppto_context *ctx, pp_ticket *ticket);
+/* Which dispatch a cancel wakes; NULL: none any more. */
+void pp_run_watch(ppto_run *run, pp_dispatch *dispatch);
+bool pp_program_take(ppto_program *program); /* false: it is running */
+void pp_program_give(ppto_program *program);
+
+#endif
