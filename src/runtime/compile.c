@@ -260,7 +260,6 @@ ppto_status ppto_program_bind_sink(ppto_program *p, size_t i, const char *path)
     if (!p || i >= p->plan->flat.outputs.n)
         return pp_report_new(PPTO_E_VALUE, "bind: there is no output %zu", i);
     if (is_busy(p)) return busy("bind");
-    if (is_busy(p)) return busy("bind");
     char *own = path ? pp_strdup(path) : NULL;
     if (path && !own) return pp_report_new(PPTO_E_NOMEM, "out of memory");
     pp_free(p->sinks[i]);
