@@ -30,12 +30,21 @@ static void widen(pp_work *w, pp_dim_id dim)
     if (dim == PP_DIM_COLS) w->cols = w->launch->cols;
 }
 
+/* A stage over inner axes without elements: nothing of it may be touched, also not what moves with no axis.
+ */
+static bool is_empty(const pp_launch *launch, const pp_body *body)
+{
+    return body->inner && launch->minor.total == 0;
+}
+
 static void start_bodies(pp_work *w, uint32_t first, uint32_t n)
 {
     w->space = &w->launch->space;
     w->rows = w->launch->rows;
     w->cols = w->launch->cols;
-    for (uint32_t s = first; s < first + n; s++) pp_work_steps(w, &w->launch->bodies[s], PP_GROUP_TASK);
+    for (uint32_t s = first; s < first + n; s++)
+        if (!is_empty(w->launch, &w->launch->bodies[s]))
+            pp_work_steps(w, &w->launch->bodies[s], PP_GROUP_TASK);
 }
 
 /* ---- maps ------------------------------------------------------------------------------------ */
@@ -89,10 +98,9 @@ static void run_inner(pp_work *w, const pp_body *body, int64_t first, int64_t le
 static void run_stage(pp_work *w, const pp_body *body, int64_t first, int64_t length)
 {
     const pp_dim_id minor = minor_dim(w->launch);
-    const bool nothing = body->inner && w->launch->minor.total == 0; /* no element is there to be touched */
     pp_work_range(w, minor, 0, 1);
     widen(w, minor);
-    if (!nothing) pp_work_steps(w, body, PP_GROUP_MAJOR);
+    if (!is_empty(w->launch, body)) pp_work_steps(w, body, PP_GROUP_MAJOR);
     if (!body->inner) return;
     run_inner(w, body, first, length);
     if (body->n_folds > 0) pp_work_fold_end(w, body);

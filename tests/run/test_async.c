@@ -292,7 +292,7 @@ static void *cancel_program(void *arg)
     return NULL;
 }
 
-Test(async, a_run_of_the_caller_that_waits_is_cancelled, .timeout = 30)
+Test(async, a_run_of_the_caller_that_waits_is_cancelled)
 {
     ppto_event gate;
     ppto_array *y = NULL;
