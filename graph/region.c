@@ -252,7 +252,8 @@ ppto_status pp_region_piece(pp_region *r, uint32_t pass, int64_t rows, bool firs
 
 /* ---- trees -------------------------------------------------------------------------------------------- */
 
-int64_t pp_region_units(const pp_region *r, const pp_tree *tree, int64_t rows)
+/* Those of one piece. */
+static int64_t units_of(const pp_region *r, const pp_tree *tree, int64_t rows)
 {
     uint32_t prim = r->places.at[tree->first].number, x = pp_flat_operands(r->flat, prim)[0];
     const pp_prim *p = &r->flat->prims.at[prim];
@@ -262,6 +263,12 @@ int64_t pp_region_units(const pp_region *r, const pp_tree *tree, int64_t rows)
     for (uint32_t i = r->trace.cut[x] + 1u; i < pp_flat_type(r->flat, x)->rank; i++)
         if (p->u.fold.axes >> i & 1) n *= pp_trace_dims(&r->trace, x)[i];
     return (n + block - 1) / block;
+}
+
+int64_t pp_region_units(const pp_region *r, const pp_tree *tree, int64_t rows)
+{
+    int64_t rest = r->trace.rows % rows;
+    return r->trace.rows / rows * units_of(r, tree, rows) + (rest != 0 ? units_of(r, tree, rest) : 0);
 }
 
 static ppto_status add_level(pp_build *b, const pp_tree *tree, int64_t n)

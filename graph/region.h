@@ -110,7 +110,7 @@ ppto_status pp_region_piece(pp_region *region, uint32_t pass, int64_t rows, bool
 bool pp_region_repeats(const pp_region *region, uint32_t output); /* the value of an earlier output */
 /* Does this CARRY place belong to the pass? */
 bool pp_region_carries(const pp_region *region, const pp_place *place, uint32_t pass);
-/* Rows of states a piece of this many rows gives for a tree: its part of dim 0. */
+/* Rows of states that all pieces of this many rows, and a shorter last one, give for a tree: its dim 0. */
 int64_t pp_region_units(const pp_region *region, const pp_tree *tree, int64_t rows);
 /* One level of a tree over n >= 2 states: reads the n_states arrays [n, …], writes [(n + 1) / 2, …]. */
 ppto_status pp_region_level(pp_region *region, const pp_tree *tree, int64_t n, pp_part *out, pp_error *err);

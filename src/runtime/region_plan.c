@@ -81,11 +81,9 @@ static uint64_t carry_bytes(const pp_region_run *r, uint32_t pass)
 static uint64_t state_bytes(const pp_region_run *r, const pp_region_pass *pass, int64_t rows, bool joined)
 {
     uint64_t bytes = 0;
-    int64_t full = r->total / rows, rest = r->total % rows;
     for (size_t t = 0; t < pass->trees.n; t++) {
         const pp_tree *tree = &pass->trees.at[t];
-        int64_t units = full * pp_region_units(r->region, tree, rows);
-        if (rest != 0) units += pp_region_units(r->region, tree, rest);
+        int64_t units = pp_region_units(r->region, tree, rows);
         for (uint32_t i = 0; i < tree->n; i++)
             bytes +=
                 pp_region_row_bytes(&r->region->places.at[tree->first + i]) * (uint64_t)(joined ? 1 : units);
@@ -96,13 +94,11 @@ static uint64_t state_bytes(const pp_region_run *r, const pp_region_pass *pass, 
 /* The joining of the largest tree: what its first level needs for itself and for its results. */
 static ppto_status tree_bytes(pp_region_run *r, const pp_region_pass *pass, int64_t rows, uint64_t *most)
 {
-    int64_t full = r->total / rows, rest = r->total % rows;
     for (size_t t = 0; t < pass->trees.n; t++) {
         const pp_tree *tree = &pass->trees.at[t];
         pp_part part;
         uint64_t bytes;
-        int64_t units = full * pp_region_units(r->region, tree, rows);
-        if (rest != 0) units += pp_region_units(r->region, tree, rest);
+        int64_t units = pp_region_units(r->region, tree, rows);
         if (units < 2) continue;
         PP_TRY(pp_region_level(r->region, tree, units, &part, r->err));
         PP_TRY(part_bytes(r, &part, &bytes));
@@ -168,8 +164,8 @@ ppto_status pp_region_plan(pp_region_run *r, uint64_t fixed)
 {
     uint64_t held = fixed, bytes;
     pp_part last;
-    for (size_t i = 0; i < r->region->places.n;
-         i++) { /* file arrays that are read whole, results saved whole */
+    for (size_t i = 0; i < r->region->places.n; i++) {
+        /* file arrays that are read whole, results that are saved whole */
         const pp_place *place = &r->region->places.at[i];
         const ppto_array *a = r->at[i].array;
         if (place->kind == PP_AT_INPUT && !r->at[i].streamed && a->file) held += a->file->info.bytes;

@@ -208,11 +208,9 @@ static ppto_status run_trees(pp_region_run *r, const pp_region_pass *pass)
 
 static ppto_status memory_of_states(pp_region_run *r, const pp_region_pass *pass)
 {
-    int64_t full = r->total / r->rows, rest = r->total % r->rows;
     for (size_t t = 0; t < pass->trees.n; t++) {
         const pp_tree *tree = &pass->trees.at[t];
-        int64_t units = full * pp_region_units(r->region, tree, r->rows);
-        if (rest != 0) units += pp_region_units(r->region, tree, rest);
+        int64_t units = pp_region_units(r->region, tree, r->rows);
         for (uint32_t i = 0; i < tree->n; i++)
             PP_TRY(
                 new_memory(r, &r->region->places.at[tree->first + i], units, &r->at[tree->first + i].array));
