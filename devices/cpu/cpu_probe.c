@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Known answers on opening: a machine, emulator or compiler that computes a primitive differently is refused
  * before it computes a tensor. Ten samples per dtype, the second and third operands rotated against the
- * first; NaN payloads are free inside a run, so any NaN stands for a NaN. */
+ * first; NaN payloads are free inside a run, so any NaN stands for a NaN. This is part of a process' first
+ * result: loops over whole operands are held against pp_scalar_eval, the others against them. */
 #include <string.h>
 
 #include "devices/cpu/cpu_probe.h"
@@ -15,19 +16,32 @@ static const double samples_f64[SAMPLES] = {0.0,  -0.0,     1.5, -2.5, 1.0e308, 
 static const uint64_t samples_int[SAMPLES] = {
     0, 1, 2, UINT64_MAX, 7, INT64_MAX, (uint64_t)INT64_MIN, 100, 31, 0x8080808080808080u};
 
-static uint64_t sample(ppto_dtype dtype, unsigned i)
+/* The samples of every dtype, as bits and as a loop reads them. The first SHIFT stand again behind the last,
+ * so that rotated samples are the same memory further on. */
+enum { SHIFT = 3 };
+typedef struct samples {
+    uint64_t bits[PP_DTYPE_COUNT][SAMPLES + SHIFT];
+    uint64_t at[PP_DTYPE_COUNT][SAMPLES + SHIFT];
+} samples;
+
+static void make_samples(samples *s)
 {
-    uint64_t bits = 0;
-    i %= SAMPLES;
-    if (dtype == PPTO_F32)
-        memcpy(&bits, &samples_f32[i], sizeof samples_f32[i]);
-    else if (dtype == PPTO_F64)
-        memcpy(&bits, &samples_f64[i], sizeof samples_f64[i]);
-    else if (dtype == PPTO_BOOL)
-        bits = i & 1;
-    else
-        memcpy(&bits, &samples_int[i], ppto_dtype_size(dtype));
-    return bits;
+    memset(s, 0, sizeof *s);
+    for (unsigned t = 0; t < PP_DTYPE_COUNT; t++) {
+        const size_t size = ppto_dtype_size((ppto_dtype)t);
+        for (unsigned i = 0; i < SAMPLES + SHIFT; i++) {
+            uint64_t *bits = &s->bits[t][i];
+            if (t == PPTO_F32)
+                memcpy(bits, &samples_f32[i % SAMPLES], sizeof samples_f32[0]);
+            else if (t == PPTO_F64)
+                memcpy(bits, &samples_f64[i % SAMPLES], sizeof samples_f64[0]);
+            else if (t == PPTO_BOOL)
+                *bits = i % SAMPLES & 1;
+            else
+                memcpy(bits, &samples_int[i % SAMPLES], size);
+            memcpy((char *)s->at[t] + i * size, bits, size);
+        }
+    }
 }
 
 static bool is_nan(ppto_dtype dtype, uint64_t bits)
@@ -40,18 +54,9 @@ static bool is_nan(ppto_dtype dtype, uint64_t bits)
 typedef struct trial {
     pp_op op;
     ppto_dtype first, from, to; /* of the first operand, of the others, of the result */
-    pp_block_fn fn;
-    unsigned shape;
+    unsigned shape, turn;
+    pp_block_fn fn, whole; /* whole: the proved loop of the same row over whole operands */
 } trial;
-
-static void fill(char *out, ppto_dtype dtype, unsigned turn)
-{
-    const size_t size = ppto_dtype_size(dtype);
-    for (unsigned i = 0; i < SAMPLES; i++) {
-        const uint64_t bits = sample(dtype, i + turn);
-        memcpy(out + i * size, &bits, size);
-    }
-}
 
 /* Whether an operand of the loop is a single element. */
 static bool is_one(const trial *t, unsigned operand)
@@ -61,71 +66,118 @@ static bool is_one(const trial *t, unsigned operand)
     return t->shape == PP_SV && operand == (n == 3 ? 1u : 0u);
 }
 
-static uint64_t operand_of(const trial *t, unsigned operand, unsigned i, unsigned turn)
+static ppto_dtype dtype_of(const trial *t, unsigned operand)
 {
-    const ppto_dtype dtype = operand == 0 ? t->first : t->from;
-    const unsigned by = operand == 0 ? 0 : operand == 1 ? turn : 3;
-    return sample(dtype, (is_one(t, operand) ? 0 : i) + by);
+    return operand == 0 ? t->first : t->from;
 }
 
-static bool agrees(const trial *t, unsigned turn)
+static unsigned rotation(const trial *t, unsigned operand)
 {
-    uint64_t a[SAMPLES], b[SAMPLES], c[SAMPLES], out[SAMPLES];
+    return operand == 0 ? 0 : operand == 1 ? t->turn : SHIFT;
+}
+
+/* What the primitive gives, element by element. */
+static void eval_all(const samples *s, const trial *t, char *want)
+{
+    const ppto_dtype dtype = t->op == PP_SELECT ? t->from : t->first;
     const size_t size = ppto_dtype_size(t->to);
-    fill((char *)a, t->first, 0);
-    fill((char *)b, t->from, turn);
-    fill((char *)c, t->from, 3);
-    t->fn(SAMPLES, out, a, b, c);
+    const uint64_t *a = s->bits[t->first], *b = s->bits[t->from] + t->turn, *c = s->bits[t->from] + SHIFT;
     for (unsigned i = 0; i < SAMPLES; i++) {
-        uint64_t got = 0;
-        const uint64_t want =
-            pp_scalar_eval(t->op, t->op == PP_SELECT ? t->from : t->first, t->to, operand_of(t, 0, i, turn),
-                           operand_of(t, 1, i, turn), operand_of(t, 2, i, turn));
-        memcpy(&got, (char *)out + i * size, size);
-        if (got != want && !(is_nan(t->to, got) && is_nan(t->to, want))) return false;
+        const uint64_t bits = pp_scalar_eval(t->op, dtype, t->to, a[i], b[i], c[i]);
+        memcpy(want + i * size, &bits, size);
+    }
+}
+
+/* The same of a loop with a single operand: that element repeated, in the loop over whole operands. */
+static void repeat_all(const char *const operand[3], const trial *t, char *want)
+{
+    uint64_t repeated[SAMPLES];
+    const char *x[3];
+    for (unsigned k = 0; k < 3; k++) {
+        x[k] = operand[k];
+        if (!is_one(t, k)) continue;
+        const size_t size = ppto_dtype_size(dtype_of(t, k));
+        for (unsigned i = 0; i < SAMPLES; i++) memcpy((char *)repeated + i * size, operand[k], size);
+        x[k] = (const char *)repeated;
+    }
+    t->whole(SAMPLES, want, x[0], x[1], x[2]);
+}
+
+/* But for the payloads of NaN. */
+static bool same(ppto_dtype dtype, const char *got, const char *want)
+{
+    const size_t size = ppto_dtype_size(dtype);
+    if (memcmp(got, want, SAMPLES * size) == 0) return true;
+    for (unsigned i = 0; i < SAMPLES; i++) {
+        uint64_t x = 0, y = 0;
+        memcpy(&x, got + i * size, size);
+        memcpy(&y, want + i * size, size);
+        if (x != y && !(is_nan(dtype, x) && is_nan(dtype, y))) return false;
     }
     return true;
 }
 
-static ppto_status probe(const pp_block_set *set, const trial *t, pp_error *err)
+static bool agrees(const samples *s, const trial *t)
 {
-    const unsigned turns = pp_scalar_find(t->op)->arity > 1 ? 3 : 1;
-    for (unsigned turn = 1; turn <= turns; turn++)
-        if (!agrees(t, turn))
+    uint64_t got[SAMPLES], want[SAMPLES];
+    const char *operand[3];
+    for (unsigned k = 0; k < 3; k++)
+        operand[k] = (const char *)s->at[dtype_of(t, k)] + rotation(t, k) * ppto_dtype_size(dtype_of(t, k));
+    if (t->shape == PP_VV)
+        eval_all(s, t, (char *)want);
+    else if (t->whole != NULL)
+        repeat_all(operand, t, (char *)want);
+    else
+        return false;
+    t->fn(SAMPLES, got, operand[0], operand[1], operand[2]);
+    return same(t->to, (const char *)got, (const char *)want);
+}
+
+static ppto_status probe(const pp_block_set *set, const samples *s, trial t, pp_error *err)
+{
+    const unsigned turns = pp_scalar_find(t.op)->arity > 1 ? SHIFT : 1;
+    for (t.turn = 1; t.turn <= turns; t.turn++)
+        if (!agrees(s, &t))
             return pp_fail(err, PPTO_E_DEVICE, "%s loops: scalar.%s of %s gives a wrong answer", set->name,
-                           pp_scalar_find(t->op)->name, ppto_dtype_name(t->from));
+                           pp_scalar_find(t.op)->name, ppto_dtype_name(t.from));
     return PPTO_OK;
 }
 
-static ppto_status probe_rows(const pp_block_set *set, ppto_dtype dtype, pp_error *err)
+static ppto_status probe_rows(const pp_block_set *set, const samples *s, ppto_dtype dtype, pp_error *err)
 {
     for (unsigned op = 0; op < PP_SCALAR_COUNT; op++)
         for (unsigned shape = 0; shape < PP_SHAPES; shape++) {
-            const pp_block_fn fn = set->scalar[op][dtype][shape];
-            if (fn == NULL || op == PP_CAST || op == PP_BITCAST) continue;
+            const pp_block_fn *fn = set->scalar[op][dtype];
+            if (fn[shape] == NULL || op == PP_CAST || op == PP_BITCAST) continue;
             if (shape != PP_VV && pp_scalar_find((pp_op)op)->arity == 1) continue;
-            const trial t = {(pp_op)op, op == PP_SELECT ? PPTO_BOOL : dtype,
-                             dtype,     pp_scalar_result((pp_op)op, dtype),
-                             fn,        shape};
-            PP_TRY(probe(set, &t, err));
+            const ppto_dtype first = op == PP_SELECT ? PPTO_BOOL : dtype,
+                             to = pp_scalar_result((pp_op)op, dtype);
+            PP_TRY(probe(set, s, (trial){(pp_op)op, first, dtype, to, shape, 0, fn[shape], fn[PP_VV]}, err));
         }
     return PPTO_OK;
+}
+
+static ppto_status probe_cast(const pp_block_set *set, const samples *s, pp_op op, unsigned from, unsigned to,
+                              pp_block_fn fn, pp_error *err)
+{
+    if (fn == NULL) return PPTO_OK;
+    const trial t = {op, (ppto_dtype)from, (ppto_dtype)from, (ppto_dtype)to, PP_VV, 0, fn, NULL};
+    return probe(set, s, t, err);
 }
 
 ppto_status pp_cpu_probe(const pp_block_set *set, pp_error *err)
 {
     pp_fenv saved;
+    samples s;
     ppto_status status = PPTO_OK;
+    make_samples(&s);
     pp_fenv_enter(&saved);
     for (unsigned from = 0; status == PPTO_OK && from < PP_DTYPE_COUNT; from++) {
-        status = probe_rows(set, (ppto_dtype)from, err);
+        status = probe_rows(set, &s, (ppto_dtype)from, err);
         for (unsigned to = 0; status == PPTO_OK && to < PP_DTYPE_COUNT; to++) {
-            const trial cast = {PP_CAST,        (ppto_dtype)from,    (ppto_dtype)from,
-                                (ppto_dtype)to, set->cast[from][to], PP_VV};
-            const trial bits = {PP_BITCAST,     (ppto_dtype)from,       (ppto_dtype)from,
-                                (ppto_dtype)to, set->bitcast[from][to], PP_VV};
-            if (cast.fn != NULL) status = probe(set, &cast, err);
-            if (status == PPTO_OK && bits.fn != NULL) status = probe(set, &bits, err);
+            status = probe_cast(set, &s, PP_CAST, from, to, set->cast[from][to], err);
+            if (status == PPTO_OK)
+                status = probe_cast(set, &s, PP_BITCAST, from, to, set->bitcast[from][to], err);
         }
     }
     pp_fenv_leave(&saved);

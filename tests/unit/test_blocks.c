@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "devices/cpu/blocks.h"
+#include "devices/cpu/cpu_probe.h"
 
 enum { N = 1003, SHORT = 70, SLACK = 64 };
 
@@ -395,4 +396,28 @@ Test(blocks_sets, generated_functions_are_sorted_and_found)
             cr_expect_eq(pp_blocks_fold(set, &fold), loops);
         }
     }
+}
+
+Test(blocks, a_set_that_computes_something_else_is_refused)
+{
+    static const struct {
+        unsigned op, instead, shape;
+    } faults[] = {{PP_ADD, PP_SUB, PP_VV}, {PP_MUL, PP_ADD, PP_VS}, {PP_MAX, PP_MIN, PP_SV}};
+    pp_block_set *set = pp_alloc(sizeof *set);
+    pp_error err = {.code = PPTO_OK};
+    cr_assert(set != NULL);
+    *set = *pp_blocks_find(NULL);
+    cr_expect_eq(pp_cpu_probe(set, &err), PPTO_OK, "%s", err.text);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        const pp_block_fn right = set->scalar[faults[i].op][PPTO_F32][faults[i].shape];
+        set->scalar[faults[i].op][PPTO_F32][faults[i].shape] =
+            set->scalar[faults[i].instead][PPTO_F32][faults[i].shape];
+        cr_expect_eq(pp_cpu_probe(set, &err), PPTO_E_DEVICE);
+        cr_expect(strstr(err.text, pp_scalar_find((pp_op)faults[i].op)->name) != NULL, "%s", err.text);
+        set->scalar[faults[i].op][PPTO_F32][faults[i].shape] = right;
+        pp_error_clear(&err);
+    }
+    set->cast[PPTO_F32][PPTO_I32] = set->cast[PPTO_F32][PPTO_U32];
+    cr_expect_eq(pp_cpu_probe(set, &err), PPTO_E_DEVICE);
+    pp_free(set);
 }
