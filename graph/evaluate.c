@@ -345,7 +345,8 @@ static OUTLINED ppto_status eval_call(pp_eval *ev, const pp_expr *e, pp_value *o
         return scalar ? pp_eval_scalar(ev, e->name + 7, given, n, out)
                       : pp_eval_primitive(ev, e->name + 7, given, n, out);
     }
-    const pp_definition *d = pp_library_find(ev->library, e->name);
+    const pp_definition *d;
+    PP_TRY(pp_library_find(ev->library, e->name, &d, ev->err));
     PP_TRY(eval_arguments(ev, d, e, &given, &n));
     if (!e->scan) PP_TRY(pp_eval_builtin(ev, e->name, given, n, &found, out));
     if (found) return PPTO_OK;

@@ -103,7 +103,8 @@ ppto_status pp_eval_call(pp_eval *ev, const pp_definition *d, const char *called
 ppto_status pp_eval_call_name(pp_eval *ev, const char *name, uint32_t at, const pp_value *a,
                               const pp_value *b, pp_value *out)
 {
-    const pp_definition *d = pp_library_find(ev->library, name);
+    const pp_definition *d;
+    PP_TRY(pp_library_find(ev->library, name, &d, ev->err));
     if (d == NULL) return pp_eval_fail(ev, PPTO_E_NAME, "no operator `%.60s`", name);
     pp_given given[2] = {{NULL, at, *a}, {NULL, at, {0}}};
     if (b != NULL) given[1].value = *b;

@@ -110,7 +110,8 @@ static ppto_status apply_entries(pp_eval *ev, uint32_t at, const pp_value *base,
                                  pp_value *out)
 {
     if (ev->mode != PP_EVAL_GRAPH) return pp_eval_view(ev, base->u.prim, entries, out);
-    const pp_definition *d = pp_library_find(ev->library, "_subscript");
+    const pp_definition *d;
+    PP_TRY(pp_library_find(ev->library, "_subscript", &d, ev->err));
     if (d == NULL) return pp_eval_fail(ev, PPTO_E_NAME, "no operator `_subscript`");
     pp_given given[2] = {{NULL, at, *base}, {NULL, at, *entries}};
     return pp_eval_call(ev, d, "subscript", at, given, 2, false, out);
@@ -134,7 +135,8 @@ ppto_status pp_eval_subscript(pp_eval *ev, const pp_expr *e, const pp_value *bas
     PP_TRY(apply_entries(ev, e->at, base, &entries, out));
     if (tensor.kind == PP_V_NONE) return PPTO_OK;
     uint32_t axis = result_axis(&entries, tensor_at, pp_eval_type(ev, base)->rank);
-    const pp_definition *take = pp_library_find(ev->library, "take");
+    const pp_definition *take;
+    PP_TRY(pp_library_find(ev->library, "take", &take, ev->err));
     if (take == NULL) return pp_eval_fail(ev, PPTO_E_NAME, "no operator `take`");
     pp_given given[3] = {{NULL, e->at, *out}, {NULL, e->at, tensor}, {NULL, e->at, pp_eval_number(ev, axis)}};
     return pp_eval_call(ev, take, "take", e->at, given, 3, false, out);

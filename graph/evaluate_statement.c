@@ -83,9 +83,8 @@ static const char *behind_name(const pp_eval *ev, const char *text)
     if (ev->definition == NULL || !ev->definition->builtin || n >= sizeof name) return NULL;
     memcpy(name, text, n);
     name[n] = '\0';
-    const pp_definition *called = pp_library_find(ev->library, ev->called_as);
-    if (called == NULL || !called->builtin) return NULL;
-    return text[n] != '\0' && pp_library_find(ev->library, name) != NULL ? text + n : NULL;
+    if (pp_library_owner(ev->library, ev->called_as) != PP_NAME_SHIPPED) return NULL;
+    return text[n] != '\0' && pp_library_owner(ev->library, name) != PP_NAME_FREE ? text + n : NULL;
 }
 
 /* Whether a condition asks for dtypes. */

@@ -28,7 +28,7 @@ void pp_library_lock(pp_library *library); /* recursive */
 void pp_library_unlock(pp_library *library);
 /* Whether a result depends on the value of an operand that is a literal (is_literal, int of an operand, calls
  * of such). */
-bool pp_library_literal(const pp_library *library, const pp_definition *definition);
+bool pp_library_literal(pp_library *library, const pp_definition *definition);
 
 /* out: a copy. types: those bound values have (ev). */
 ppto_status pp_library_built(pp_eval *ev, const pp_definition *definition, const pp_value *bound,

@@ -14,7 +14,7 @@
 typedef enum words { NO_WORD, WORD_ALL, ANY_WORD } words;
 
 typedef struct names {
-    const pp_library *library;
+    pp_library *library;
     const pp_definition *definition;
     pp_error *err;
     pp_scope scope;
@@ -67,7 +67,7 @@ static ppto_status unknown_name(names *w, const pp_expr *e)
 {
     const char *nearest = NULL;
     unsigned least = strlen(e->name) < 4 ? 2 : 3;
-    if (pp_library_find(w->library, e->name) != NULL)
+    if (pp_library_owner(w->library, e->name) != PP_NAME_FREE)
         return FAIL(w, e->at, PPTO_E_NAME, "`%.60s` is an operator, expected its arguments in ( )", e->name);
     for (size_t i = w->scope.rows.n; i > 0 && i + 1000 > w->scope.rows.n; i--) {
         unsigned distance = pp_text_distance(e->name, w->scope.rows.at[i - 1].name);
@@ -161,7 +161,8 @@ static ppto_status walk_call(names *w, const pp_expr *e)
         PP_TRY(walk(w, e->a, NO_WORD));
         return walk(w, e->a->next, WORD_ALL);
     }
-    const pp_definition *d = pp_library_find(w->library, e->name);
+    const pp_definition *d;
+    PP_TRY(pp_library_find(w->library, e->name, &d, w->err));
     if (d == NULL) return unknown_callee(w, e);
     if (e->scan && !d->is_fold)
         return FAIL(w, e->at, PPTO_E_VALUE, "`scan` needs a fold, `%.60s` is none", e->name);
@@ -413,7 +414,7 @@ static ppto_status walk_fold(names *w)
     return d->unit != NULL ? walk(w, d->unit, NO_WORD) : PPTO_OK;
 }
 
-ppto_status pp_library_check_names(const pp_library *library, const pp_definition *definition, pp_error *err)
+ppto_status pp_library_check_names(pp_library *library, const pp_definition *definition, pp_error *err)
 {
     names w = {.library = library, .definition = definition, .err = err};
     ppto_status status = walk_defaults(&w);

@@ -11,6 +11,7 @@ typedef struct collect {
     pp_eval ev;
     pp_flat flat;
     pp_arena arena;
+    pp_names names;
     PP_VEC(const pp_function *) functions;
     PP_VEC(const pp_monoid *) monoids;
 } collect;
@@ -80,9 +81,9 @@ static ppto_status collect_all(collect *c)
 {
     static const uint8_t of_functions[] = {PPTO_F32, PPTO_F64};
     static const uint8_t of_folds[] = {PPTO_F32, PPTO_F64, PPTO_I64, PPTO_I32, PPTO_U8};
-    size_t n = pp_library_count(c->library);
-    for (size_t i = 0; i < n; i++) {
-        const pp_definition *d = pp_library_at(c->library, i);
+    for (size_t i = 0; i < c->names.n; i++) {
+        const pp_definition *d;
+        PP_TRY(pp_library_find(c->library, c->names.at[i], &d, NULL));
         if (!d->builtin) continue;
         for (unsigned k = 0; d->is_fold && k < sizeof of_folds; k++)
             PP_TRY(collect_for(c, d, (ppto_dtype)of_folds[k]));
@@ -127,9 +128,11 @@ ppto_status pp_library_precompile(pp_library *library, const pp_function *const 
                      .flat = &c.flat,
                      .sizes = pp_types_sizes(c.flat.types),
                      .arena = &c.arena};
-    ppto_status status = collect_all(&c);
+    ppto_status status = pp_library_names(library, &c.names);
+    if (status == PPTO_OK) status = collect_all(&c);
     if (status == PPTO_OK) status = hand_over(&c, functions, n_functions, monoids, n_monoids);
     pp_library_unlock(library);
+    pp_vec_free(&c.names);
     pp_vec_free(&c.functions);
     pp_vec_free(&c.monoids);
     pp_eval_free(&c.ev);

@@ -5,7 +5,7 @@
  * turns an operand into a number, or calls one that does Calls among the definitions being walked are
  * recursion. Names are resolved as the evaluator does, but an unknown name is no error here: the branch that
  * holds it may never be taken. */
-#include "graph/library_scan.h"
+#include "graph/library_state.h"
 
 #include <string.h>
 
@@ -19,8 +19,7 @@ typedef struct scan {
     unsigned depth;
 } scan;
 
-static ppto_status scan_definition(pp_library *library, pp_library_entry *entry, unsigned depth,
-                                   pp_error *err);
+static ppto_status scan_definition(pp_library *library, pp_definition *d, unsigned depth, pp_error *err);
 static ppto_status scan_expr(scan *s, const pp_expr *e);
 
 static bool one_of(const char *name, const char *const *list)
@@ -32,19 +31,22 @@ static bool one_of(const char *name, const char *const *list)
 
 static ppto_status scan_callee(scan *s, const char *name, uint32_t at)
 {
-    pp_library_entry *entry = pp_library_entry_of(s->library, name);
-    if (entry == NULL) {
+    pp_traits traits;
+    pp_definition *called;
+    if (!pp_library_traits(s->library, name, &traits, &called)) {
         s->elementwise = false;
         s->open = true;
         return PPTO_OK;
     }
-    if (entry->elementwise == PP_SCAN_OPEN)
+    if (traits.elementwise == PP_SCAN_OPEN)
         return pp_unit_fail(s->definition->owner, at, s->err, PPTO_E_VALUE,
                             "`%.60s` calls itself, expected no recursion", s->definition->name);
-    if (entry->elementwise == PP_SCAN_NEW) PP_TRY(scan_definition(s->library, entry, s->depth + 1, s->err));
-    entry = pp_library_entry_of(s->library, name);
-    s->elementwise = s->elementwise && entry->elementwise == PP_SCAN_YES;
-    s->literal = s->literal || entry->literal == PP_SCAN_YES;
+    if (traits.elementwise == PP_SCAN_NEW) {
+        PP_TRY(scan_definition(s->library, called, s->depth + 1, s->err));
+        traits = called->traits;
+    }
+    s->elementwise = s->elementwise && traits.elementwise == PP_SCAN_YES;
+    s->literal = s->literal || traits.literal == PP_SCAN_YES;
     return PPTO_OK;
 }
 
@@ -142,33 +144,45 @@ static bool scalar_params(const pp_definition *d)
     return any;
 }
 
-static ppto_status scan_definition(pp_library *library, pp_library_entry *entry, unsigned depth,
-                                   pp_error *err)
+static ppto_status scan_definition(pp_library *library, pp_definition *d, unsigned depth, pp_error *err)
 {
-    const pp_definition *d = entry->definition;
-    const char *name = d->name;
     scan s = {library, d, err, !d->is_fold && scalar_params(d), false, false, depth};
     if (depth > SCAN_DEPTH)
         return pp_unit_fail(d->owner, d->at, err, PPTO_E_LIMIT, "operators call each other more than %d deep",
                             SCAN_DEPTH);
-    entry->elementwise = entry->literal = PP_SCAN_OPEN;
+    d->traits.elementwise = d->traits.literal = PP_SCAN_OPEN;
     for (size_t i = 0; i < d->n_params; i++) PP_TRY(scan_expr(&s, d->param[i].fallback));
     PP_TRY(scan_block(&s, d->body));
     const pp_fold_part *parts[] = {&d->lift, &d->step, &d->join, &d->finish};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) PP_TRY(scan_block(&s, parts[i]->body));
-    entry = pp_library_entry_of(library, name);
-    entry->elementwise = s.elementwise ? PP_SCAN_YES : PP_SCAN_NO;
-    entry->literal = s.literal ? PP_SCAN_YES : PP_SCAN_NO;
-    entry->open = s.open;
+    d->traits = (pp_traits){.elementwise = s.elementwise ? PP_SCAN_YES : PP_SCAN_NO,
+                            .literal = s.literal ? PP_SCAN_YES : PP_SCAN_NO,
+                            .open = s.open};
     return PPTO_OK;
 }
 
-ppto_status pp_library_check(pp_library *library, pp_library_entry *entries, size_t n, pp_error *err)
+/* A definition whose traits are to be found here; NULL for an alias and for what came from the shelf. */
+static pp_definition *scanned(const pp_library *library, size_t i)
+{
+    const pp_library_name *row = &library->names.at[i];
+    bool shelved = row->definition->builtin && library->shelf.n != 0;
+    return row->name == row->definition->name && !shelved ? row->definition : NULL;
+}
+
+ppto_status pp_library_check(pp_library *library, pp_error *err)
 {
     bool again = false;
-    for (size_t i = 0; i < n; i++) again = again || entries[i].open || entries[i].elementwise == PP_SCAN_OPEN;
-    for (size_t i = 0; i < n && again; i++) entries[i].elementwise = entries[i].literal = PP_SCAN_NEW;
-    for (size_t i = 0; i < n; i++)
-        if (entries[i].elementwise == PP_SCAN_NEW) PP_TRY(scan_definition(library, &entries[i], 0, err));
+    for (size_t i = 0; i < library->names.n; i++) {
+        const pp_definition *d = scanned(library, i);
+        again = again || (d != NULL && (d->traits.open || d->traits.elementwise == PP_SCAN_OPEN));
+    }
+    for (size_t i = 0; i < library->names.n; i++) {
+        pp_definition *d = scanned(library, i);
+        if (d != NULL && again) d->traits = (pp_traits){PP_SCAN_NEW, PP_SCAN_NEW, false};
+    }
+    for (size_t i = 0; i < library->names.n; i++) {
+        pp_definition *d = scanned(library, i);
+        if (d != NULL && d->traits.elementwise == PP_SCAN_NEW) PP_TRY(scan_definition(library, d, 0, err));
+    }
     return PPTO_OK;
 }

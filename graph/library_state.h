@@ -18,12 +18,19 @@ typedef struct pp_memo {
     const void *value;
 } pp_memo;
 
+/* A name or an alias of a definition that was read. */
+typedef struct pp_library_name {
+    const char *name;
+    pp_definition *definition;
+    const pp_unit *unit; /* that brought the name */
+} pp_library_name;
+
 struct pp_library {
     pthread_mutex_t mutex;
+    pp_shelf shelf;
     PP_VEC(pp_owned_unit) units;
-    PP_VEC(pp_library_name) names;
-    PP_VEC(pp_library_entry) entries; /* by name */
-    pp_map by_name;                   /* names */
+    PP_VEC(pp_library_name) names; /* in no order */
+    pp_map by_name;                /* names */
     PP_VEC(const pp_function *) functions;
     PP_VEC(const pp_monoid *) monoids;
     PP_VEC(const pp_table *) tables;

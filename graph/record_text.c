@@ -45,7 +45,7 @@ ppto_status pp_program_name(pp_eval *ev, const pp_expr *e, pp_value *out)
     if (e->name[0] == '$') return dollar(ev, e->name, out);
     if (pp_graph_find_input(ev->graph, e->name, &out->u.ref)) return PPTO_OK;
     if (named_size(ev, e->name, out)) return PPTO_OK;
-    if (pp_library_find(ev->library, e->name) != NULL)
+    if (pp_library_owner(ev->library, e->name) != PP_NAME_FREE)
         return pp_eval_fail(ev, PPTO_E_NAME, "`%.60s` is an operator, expected its arguments in ( )",
                             e->name);
     if (ev->program->declare == NULL)
@@ -61,7 +61,7 @@ const pp_unit *pp_program_unit(const pp_eval *ev)
 ppto_status pp_program_check_name(pp_eval *ev, const char *name)
 {
     pp_ref ref;
-    if (pp_library_find(ev->library, name) != NULL)
+    if (pp_library_owner(ev->library, name) != PP_NAME_FREE)
         return pp_eval_fail(ev, PPTO_E_NAME, "`%.60s` is an operator, expected another name", name);
     if (pp_graph_find_input(ev->graph, name, &ref))
         return pp_eval_fail(ev, PPTO_E_NAME, "`%.60s` is an input, expected another name", name);
@@ -94,7 +94,7 @@ static ppto_status declared_input(pp_eval *ev, const pp_input_decl *decl)
     pp_ref ref;
     pp_type_id id;
     ev->at = decl->at;
-    if (pp_library_find(ev->library, decl->name) != NULL)
+    if (pp_library_owner(ev->library, decl->name) != PP_NAME_FREE)
         return pp_eval_fail(ev, PPTO_E_NAME, "`%.60s` is an operator, expected another name", decl->name);
     PP_TRY(pp_type_parse_dims(ev->types, decl->dims, &type, ev->err));
     if (!pp_graph_find_input(ev->graph, decl->name, &ref))

@@ -40,7 +40,7 @@ static ppto_status generate(pp_text *out, size_t n_parts, pp_error *err)
     const pp_function *const *functions;
     const pp_monoid *const *monoids;
     size_t n_functions, n_monoids;
-    PP_TRY(pp_library_create(&library));
+    PP_TRY(pp_library_create(NULL, &library));
     ppto_status status = add(library, pp_functions_text, pp_functions_text_size, "functions.ppto", err);
     if (status == PPTO_OK) status = add(library, pp_library_text, pp_library_text_size, "library.ppto", err);
     if (status == PPTO_OK)

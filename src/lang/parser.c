@@ -205,8 +205,8 @@ static ppto_status parse_unit(pp_unit *unit, pp_parse_mode mode, pp_error *err)
     return status;
 }
 
-ppto_status pp_parse(const char *text, size_t length, const char *file, pp_parse_mode mode, pp_unit **out,
-                     pp_error *err)
+ppto_status pp_parse_part(const char *text, size_t length, const char *file, uint32_t lines_above,
+                          pp_parse_mode mode, pp_unit **out, pp_error *err)
 {
     *out = NULL;
     if (file == NULL) file = "<text>";
@@ -217,6 +217,7 @@ ppto_status pp_parse(const char *text, size_t length, const char *file, pp_parse
     if (unit == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
     unit->source = pp_arena_strndup(&unit->arena, text, length);
     unit->length = length;
+    unit->lines_above = lines_above;
     unit->file = pp_arena_strndup(&unit->arena, file, strlen(file));
     ppto_status status = unit->source != NULL && unit->file != NULL
                              ? parse_unit(unit, mode, err)
@@ -227,6 +228,12 @@ ppto_status pp_parse(const char *text, size_t length, const char *file, pp_parse
     }
     *out = unit;
     return PPTO_OK;
+}
+
+ppto_status pp_parse(const char *text, size_t length, const char *file, pp_parse_mode mode, pp_unit **out,
+                     pp_error *err)
+{
+    return pp_parse_part(text, length, file, 0, mode, out, err);
 }
 
 void pp_unit_destroy(pp_unit *unit)

@@ -15,6 +15,9 @@ typedef enum pp_parse_mode {
  * with a message that holds file:line:column, the line and a caret; PPTO_E_NOMEM threads  any */
 ppto_status pp_parse(const char *text, size_t length, const char *file, pp_parse_mode mode, pp_unit **out,
                      pp_error *err);
+/* The same for a part of a file, below so many of its lines. */
+ppto_status pp_parse_part(const char *text, size_t length, const char *file, uint32_t lines_above,
+                          pp_parse_mode mode, pp_unit **out, pp_error *err);
 void pp_unit_destroy(pp_unit *unit);
 
 #endif

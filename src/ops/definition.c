@@ -109,7 +109,8 @@ ppto_status pp_unit_fail(const pp_unit *unit, uint32_t at, pp_error *err, ppto_s
     if (vsnprintf(what, sizeof what, format, args) < 0) what[0] = '\0';
     va_end(args);
 
-    size_t offset = at < unit->length ? at : unit->length, begin = offset, end = offset, line = 1;
+    size_t offset = at < unit->length ? at : unit->length, begin = offset, end = offset,
+           line = (size_t)unit->lines_above + 1;
     while (begin > 0 && unit->source[begin - 1] != '\n') begin--;
     while (end < unit->length && unit->source[end] != '\n') end++;
     if (end > begin && unit->source[end - 1] == '\r') end--;

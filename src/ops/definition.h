@@ -163,13 +163,21 @@ typedef struct pp_fold_state {
     uint8_t dtype;
 } pp_fold_state;
 
+/* What follows from the text of a definition alone; the library finds it (graph/library_scan.c). */
+typedef enum pp_scan_state { PP_SCAN_NEW, PP_SCAN_OPEN, PP_SCAN_YES, PP_SCAN_NO } pp_scan_state;
+typedef struct pp_traits {
+    uint8_t elementwise, literal; /* pp_scan_state */
+    bool open;                    /* it calls a name that is not there yet */
+} pp_traits;
+
 typedef struct pp_definition {
     const char *name;
     bool is_fold, ordered; /* fold, fold ordered */
     bool builtin;          /* from the shipped library */
-    uint32_t at;           /* of its name */
-    uint32_t end;          /* behind its last token */
-    const char *doc;       /* the `## ` lines joined by newlines; "" when none */
+    pp_traits traits;
+    uint32_t at;     /* of its name */
+    uint32_t end;    /* behind its last token */
+    const char *doc; /* the `## ` lines joined by newlines; "" when none */
     pp_param *param;
     size_t n_params;
     pp_stmt *body; /* operators; an expression body is one PP_S_VALUE */
@@ -201,7 +209,8 @@ typedef struct pp_unit {
     pp_arena arena;
     const char *source; /* a copy, in the arena */
     size_t length;
-    const char *file; /* "library.ppto", "<text>" */
+    const char *file;     /* "library.ppto", "<text>" */
+    uint32_t lines_above; /* of the file, where the text is a part of it */
     pp_definition *definitions;
     pp_alias *aliases;
     pp_input_decl *inputs;

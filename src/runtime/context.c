@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The context. Creation is cheap: the library is parsed, the device opened and the executor made at their
- * first use. */
+ * The context. Creation is cheap: the library is made, the device opened and the executor made at their first
+ * use, and the library reads a shipped definition at its first look-up. */
 #include <string.h>
 #include <unistd.h>
 
@@ -10,7 +10,8 @@
 #include "scheduler/io.h"
 
 extern const char pp_library_text[], pp_functions_text[];
-extern const size_t pp_library_text_size, pp_functions_text_size;
+extern const pp_shelf_row pp_library_rows[];
+extern const size_t pp_library_rows_n;
 
 enum { MAX_IDLE_KERNELS = 1024 };
 
@@ -116,34 +117,28 @@ void ppto_context_destroy(ppto_context *ctx)
 /* ---- library
  * ------------------------------------------------------------------------------------------------------ */
 
-static ppto_status add_text(pp_library *library, const char *text, size_t n, const char *file, bool builtin,
-                            pp_error *err)
+static ppto_status parse_shelved(const char *text, size_t length, const char *file, uint32_t lines_above,
+                                 pp_unit **out, pp_error *err)
 {
-    pp_unit *unit = NULL;
-    PP_TRY(pp_parse(text, n, file, PP_PARSE_LIBRARY, &unit, err));
-    return pp_library_add(library, unit, pp_unit_destroy, builtin, err);
+    return pp_parse_part(text, length, file, lines_above, PP_PARSE_LIBRARY, out, err);
 }
 
-static ppto_status make_library(pp_library **out, pp_error *err)
+ppto_status pp_shipped_library(pp_library **out)
 {
-    pp_library *library = NULL;
-    PP_TRY(pp_library_create(&library));
-    ppto_status status =
-        add_text(library, pp_functions_text, pp_functions_text_size, "functions.ppto", true, err);
-    if (status == PPTO_OK)
-        status = add_text(library, pp_library_text, pp_library_text_size, "library.ppto", true, err);
-    if (status != PPTO_OK)
-        pp_library_destroy(library);
-    else
-        *out = library;
-    return status;
+    const pp_shelf shelf = {.row = pp_library_rows,
+                            .n = pp_library_rows_n,
+                            .text = {pp_functions_text, pp_library_text},
+                            .file = {"functions.ppto", "library.ppto"},
+                            .parse = parse_shelved,
+                            .destroy = pp_unit_destroy};
+    return pp_library_create(&shelf, out);
 }
 
 ppto_status pp_context_library(ppto_context *ctx, pp_library **out, pp_error *err)
 {
     PP_TRY(pp_context_check(ctx, err));
     pthread_mutex_lock(&ctx->lock);
-    ppto_status status = ctx->library ? PPTO_OK : make_library(&ctx->library, err);
+    ppto_status status = ctx->library ? PPTO_OK : pp_shipped_library(&ctx->library);
     *out = ctx->library;
     pthread_mutex_unlock(&ctx->lock);
     return status == PPTO_OK ? status
@@ -156,7 +151,10 @@ ppto_status ppto_define_named(ppto_context *ctx, const char *text, size_t length
     pp_library *library;
     ppto_status status =
         text ? pp_context_library(ctx, &library, &err) : pp_fail(&err, PPTO_E_VALUE, "the text is NULL");
-    if (status == PPTO_OK) status = add_text(library, text, length, file ? file : "<text>", false, &err);
+    pp_unit *unit = NULL;
+    if (status == PPTO_OK)
+        status = pp_parse(text, length, file ? file : "<text>", PP_PARSE_LIBRARY, &unit, &err);
+    if (status == PPTO_OK) status = pp_library_add(library, unit, pp_unit_destroy, false, &err);
     if (status != PPTO_OK) pp_fail(&err, status, "%s", ppto_status_text(status));
     return pp_report(&err);
 }
@@ -176,7 +174,7 @@ static ppto_status open_device(ppto_context *ctx, pp_error *err)
     pp_topology topology;
     ctx->device_class = pp_device_find(o->device);
     if (!ctx->device) PP_TRY(ctx->device_class->open(&options, &ctx->device, err));
-    pp_topology_read(&topology);
+    pp_topology_os(&topology); /* the number of CPUs is all that is asked */
     ctx->workers = o->threads > 0 ? (uint32_t)o->threads : topology.cpus > 0 ? (uint32_t)topology.cpus : 1;
     return pp_executor_create(o->executor, ctx->workers, o->sim_seed, &ctx->executor, err);
 }

@@ -183,14 +183,20 @@ static ppto_status record_text(pp_call *c, ppto_tensor **results, size_t n)
     return status;
 }
 
-static const pp_definition *find(pp_call *c)
+static ppto_status find(pp_call *c, const pp_definition **out)
 {
+    *out = NULL;
     const size_t at = ((uintptr_t)c->name ^ (uintptr_t)c->name >> 5) % PP_RECENT_NAMES;
     if (c->graph->recent[at].name != c->name) {
-        c->graph->recent[at].definition = pp_library_find(pp_graph_library(c->graph->graph), c->name);
-        c->graph->recent[at].name = c->graph->recent[at].definition != NULL ? c->name : NULL;
+        c->graph->recent[at].name = NULL;
+        ppto_status status = pp_library_find(pp_graph_library(c->graph->graph), c->name,
+                                             &c->graph->recent[at].definition, NULL);
+        if (status != PPTO_OK) return fail(c, status, ppto_status_text(status));
+        if (c->graph->recent[at].definition == NULL) return fail(c, PPTO_E_NAME, "there is no such operator");
+        c->graph->recent[at].name = c->name;
     }
-    return c->graph->recent[at].definition;
+    *out = c->graph->recent[at].definition;
+    return PPTO_OK;
 }
 
 static ppto_status record(pp_call *c, ppto_tensor **results, size_t n)
@@ -198,8 +204,8 @@ static ppto_status record(pp_call *c, ppto_tensor **results, size_t n)
     pp_ref room[8], *refs = room;
     size_t count = 0;
     pp_graph *graph = c->graph->graph;
-    const pp_definition *definition = find(c);
-    if (!definition) return fail(c, PPTO_E_NAME, "there is no such operator");
+    const pp_definition *definition;
+    PP_TRY(find(c, &definition));
     if (take_list(c) != PPTO_OK) return fail(c, PPTO_E_NOMEM, "out of memory");
     ppto_status status = pp_graph_call(graph, definition, c->name, c->arg, c->n, c->site, &refs, &count);
     if (status != PPTO_OK) {

@@ -64,10 +64,10 @@ static void print_devices(bool json, pp_text *out)
     print_names(names, n, json, out);
 }
 
-static size_t print_aliases(const pp_library *library, const pp_definition *d, bool json, pp_text *out)
+static size_t print_aliases(pp_library *library, const pp_definition *d, bool json, pp_text *out)
 {
     const char *names[MAX_ALIASES];
-    size_t n = pp_library_aliases(library, d, names, MAX_ALIASES);
+    size_t n = pp_library_aliases(library, d->name, names, MAX_ALIASES);
     print_names(names, n < MAX_ALIASES ? n : MAX_ALIASES, json, out);
     return n;
 }
@@ -76,7 +76,7 @@ static size_t print_aliases(const pp_library *library, const pp_definition *d, b
  * -----------------------------------------------------------------------------------------------------------
  */
 
-static void json_operator(const pp_library *library, const pp_definition *d, pp_text *out)
+static void json_operator(pp_library *library, const pp_definition *d, pp_text *out)
 {
     pp_text signature = {0}, doc = {0}, shape = {0};
     pp_signature_print(d, &signature);
@@ -102,7 +102,7 @@ static void json_operator(const pp_library *library, const pp_definition *d, pp_
     pp_text_free(&shape);
 }
 
-static void text_operator(const pp_library *library, const pp_definition *d, pp_text *out)
+static void text_operator(pp_library *library, const pp_definition *d, pp_text *out)
 {
     pp_text doc = {0}, shape = {0}, aliases = {0};
     pp_signature_print(d, out);
@@ -144,14 +144,36 @@ static bool name_matches(const char *pattern, const char *name)
 }
 
 /* By its own name or one of its aliases. */
-static bool matches(const pp_library *library, const char *pattern, const pp_definition *d)
+static bool matches(pp_library *library, const char *pattern, const char *name)
 {
     const char *names[MAX_ALIASES];
-    if (!pattern || !*pattern || name_matches(pattern, d->name)) return true;
-    size_t n = pp_library_aliases(library, d, names, MAX_ALIASES);
+    if (!pattern || !*pattern || name_matches(pattern, name)) return true;
+    size_t n = pp_library_aliases(library, name, names, MAX_ALIASES);
     for (size_t i = 0; i < n && i < MAX_ALIASES; i++)
         if (name_matches(pattern, names[i])) return true;
     return false;
+}
+
+/* Reads only what it shows. */
+static ppto_status list(pp_library *library, const char *pattern, bool json, pp_text *out, pp_error *err)
+{
+    pp_names names;
+    size_t listed = 0;
+    ppto_status status = pp_library_names(library, &names);
+    for (size_t i = 0; i < names.n && status == PPTO_OK; i++) {
+        const pp_definition *d;
+        if (names.at[i][0] == '_' || !matches(library, pattern, names.at[i])) continue;
+        status = pp_library_find(library, names.at[i], &d, err);
+        if (status != PPTO_OK) break;
+        if (json) {
+            pp_text_add(out, "%s", listed++ ? ",\n " : "");
+            json_operator(library, d, out);
+        } else {
+            text_line(d, out);
+        }
+    }
+    pp_vec_free(&names);
+    return status;
 }
 
 ppto_status ppto_list_operators(ppto_context *ctx, const char *pattern, bool json, char **text)
@@ -159,24 +181,16 @@ ppto_status ppto_list_operators(ppto_context *ctx, const char *pattern, bool jso
     pp_error err = {0};
     pp_library *library;
     pp_text out = {0};
-    size_t listed = 0;
     if (!text) return pp_report_new(PPTO_E_VALUE, "ppto_list_operators: text is NULL");
     *text = NULL;
     if (pp_context_library(ctx, &library, &err) != PPTO_OK) return pp_report(&err);
     if (json) pp_text_add(&out, "[");
-    for (size_t i = 0; i < pp_library_count(library); i++) {
-        const pp_definition *d = pp_library_at(library, i);
-        if (d->name[0] == '_' || !matches(library, pattern, d)) continue;
-        if (json) {
-            pp_text_add(&out, "%s", listed ? ",\n " : "");
-            json_operator(library, d, &out);
-        } else {
-            text_line(d, &out);
-        }
-        listed++;
-    }
+    ppto_status status = list(library, pattern, json, &out, &err);
     if (json) pp_text_add(&out, "]\n");
-    return pp_report_give(&out, text);
+    if (status == PPTO_OK) return pp_report_give(&out, text);
+    pp_text_free(&out);
+    pp_fail(&err, status, "%s", ppto_status_text(status));
+    return pp_report(&err);
 }
 
 ppto_status ppto_show_operator(ppto_context *ctx, const char *name, bool json, char **text)
@@ -187,7 +201,8 @@ ppto_status ppto_show_operator(ppto_context *ctx, const char *name, bool json, c
     if (!name || !text) return pp_report_new(PPTO_E_VALUE, "ppto_show_operator: an argument is NULL");
     *text = NULL;
     if (pp_context_library(ctx, &library, &err) != PPTO_OK) return pp_report(&err);
-    const pp_definition *d = pp_library_find(library, name);
+    const pp_definition *d;
+    if (pp_library_find(library, name, &d, &err) != PPTO_OK) return pp_report(&err);
     if (!d) {
         const char *near = pp_library_nearest(library, name);
         return pp_report_new(PPTO_E_NAME,

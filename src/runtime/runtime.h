@@ -69,6 +69,7 @@ struct ppto_context {
     uint32_t workers;
 };
 ppto_status pp_context_library(ppto_context *ctx, pp_library **out, pp_error *err);
+ppto_status pp_shipped_library(pp_library **out); /* of the shipped operators, none of them read */
 ppto_status pp_context_device(ppto_context *ctx, pp_error *err); /* opens device and executor */
 ppto_status pp_context_io(ppto_context *ctx, struct pp_io **out, pp_error *err); /* starts the I/O engine */
 ppto_status pp_context_check(const ppto_context *ctx,

@@ -171,12 +171,16 @@ static ppto_status run_text(ppto_graph *g, const char *text, size_t length, cons
                             const char ***names, pp_ref **results, size_t *n_results, pp_error *err)
 {
     pp_unit *unit = NULL;
+    pp_library *library = pp_graph_library(g->graph);
+    bool known = false;
     PP_TRY(pp_parse(text, length, file, PP_PARSE_PROGRAM, &unit, err));
-    bool given = !pp_library_has(pp_graph_library(g->graph), unit); /* the library keeps units that define */
-    if (given) PP_TRY(pp_library_add(pp_graph_library(g->graph), unit, pp_unit_destroy, false, err));
-    ppto_status status =
-        pp_graph_text(g->graph, unit, refs, n, c ? declare : NULL, c, site, names, results, n_results);
-    if (!given) pp_unit_destroy(unit);
+    ppto_status status = pp_library_has(library, unit, &known, err);
+    bool kept = status == PPTO_OK && !known; /* the library keeps units that define */
+    if (kept) PP_TRY(pp_library_add(library, unit, pp_unit_destroy, false, err));
+    if (status == PPTO_OK)
+        status =
+            pp_graph_text(g->graph, unit, refs, n, c ? declare : NULL, c, site, names, results, n_results);
+    if (!kept) pp_unit_destroy(unit);
     if (status != PPTO_OK) {
         const pp_error *first = pp_graph_error(g->graph);
         if (first->code != PPTO_OK) *err = *first;
@@ -217,7 +221,8 @@ ppto_status ppto_opn_at(ppto_site site, ppto_graph *g, const char *name, const c
     ppto_status status = name && results ? PPTO_OK : pp_fail(&err, PPTO_E_VALUE, "op: an argument is NULL");
     if (status == PPTO_OK && !refs_of(g, n, tensors, &refs, &err)) status = err.code;
     if (status == PPTO_OK) {
-        const pp_definition *d = pp_library_find(pp_graph_library(g->graph), name);
+        const pp_definition *d;
+        status = pp_library_find(pp_graph_library(g->graph), name, &d, &err);
         bool list =
             d && d->n_params && d->param[0].spec == PP_SPEC_TENSORS; /* all of them are its first argument */
         pp_text_add(&text, "%s(%s", name, list ? "[" : "");

@@ -16,6 +16,14 @@ extern const size_t pp_library_text_size, pp_functions_text_size;
 static pp_library *library;
 static pp_graph *graph;
 
+/* NULL when unknown. */
+static PP_UNUSED const pp_definition *find(const char *name)
+{
+    const pp_definition *d;
+    cr_assert_eq(pp_library_find(library, name, &d, NULL), PPTO_OK);
+    return d;
+}
+
 static PP_UNUSED ppto_status define(const char *text, size_t n, bool builtin, pp_error *err)
 {
     pp_unit *unit;
@@ -26,7 +34,7 @@ static PP_UNUSED ppto_status define(const char *text, size_t n, bool builtin, pp
 static PP_UNUSED void open_graph(void)
 {
     pp_error err = {.code = PPTO_OK};
-    cr_assert_eq(pp_library_create(&library), PPTO_OK);
+    cr_assert_eq(pp_library_create(NULL, &library), PPTO_OK);
     cr_assert_eq(define(pp_functions_text, pp_functions_text_size, true, &err), PPTO_OK, "%s", err.text);
     cr_assert_eq(define(pp_library_text, pp_library_text_size, true, &err), PPTO_OK, "%s", err.text);
     cr_assert_eq(pp_graph_create(library, &graph), PPTO_OK);
