@@ -309,6 +309,19 @@ static double remainder_of(double a, double b)
     return with_sign(put_together(r, eb), has_minus(a));
 }
 
+/* a * b + c rounded once, without fmaf of the C library: Boldo and Melquiond, "Emulation of FMA and correctly
+ * rounded sums: proved algorithms using rounding to odd", IEEE Transactions on Computers 57(4), 2008. In f64
+ * the product of two f32 is exact. The sum is rounded to odd: one that is not exact is to have a last bit of
+ * 1, and takes the neighbour on the side of its error (by two-sum) where it has none. With 53 bits for 24 the
+ * second rounding then sees on which side of a tie the sum lies, among the subnormals too. */
+static float fma_of(float a, float b, float c)
+{
+    double product = (double)a * (double)b, sum = product + (double)c, back = sum - product;
+    double error = (product - (sum - back)) + ((double)c - back);
+    if (!is_finite(sum) || error == 0 || (bits_f64(sum) & 1) != 0) return (float)sum;
+    return (float)as_f64(bits_f64(sum) + (has_minus(error) == has_minus(sum) ? 1u : ~(uint64_t)0));
+}
+
 static uint64_t eval_rounded_f32(pp_op op, float a, float b, float c)
 {
     float r = a;
@@ -316,7 +329,7 @@ static uint64_t eval_rounded_f32(pp_op op, float a, float b, float c)
     if (op == PP_SUB) r = a - b;
     if (op == PP_MUL) r = a * b;
     if (op == PP_DIV) r = a / b;
-    if (op == PP_FMA) r = __builtin_fmaf(a, b, c);
+    if (op == PP_FMA) r = fma_of(a, b, c);
     if (op == PP_SQRT) r = __builtin_sqrtf(a);
     return r == r ? bits_f32(r) : pp_dtype_canonical_nan(PPTO_F32);
 }
