@@ -134,6 +134,15 @@ PPTO_API ppto_status ppto_run_cancel(ppto_run *run, const char *reason);
 PPTO_API bool ppto_run_over(ppto_run *run, ppto_status *status);
 /* The text of its failure, "" when none or not over. borrow: lives as long as the run */
 PPTO_API const char *ppto_run_error(ppto_run *run);
+/* How far it is. */
+typedef struct ppto_progress {
+    size_t size;
+    double fraction;     /* of the work, 0 to 1, never falling; an estimate. 0: not begun, 1: done */
+    uint64_t file_bytes; /* of arrays read from files and written to files so far; a file read twice counts
+                            twice */
+} ppto_progress;
+/* progress->size is set by the caller. Never blocks. returns PPTO_OK; E_VALUE. threads: any */
+PPTO_API ppto_status ppto_run_progress(ppto_run *run, ppto_progress *progress);
 /* Every output, retained for the caller; NULL where it was not computed (a run that failed has some only
  * under KEEP_GOING). outputs: room for all of the program. returns PPTO_OK; E_BUSY when it is not over */
 PPTO_API ppto_status ppto_run_outputs(ppto_run *run, ppto_array **outputs);

@@ -87,6 +87,7 @@ static const option_row rows[] = {
     {"json", 0, ALL & ~(unsigned)CLI_SELFCHECK, "print JSON", FLAG, TO(json), 0, 0, NULL},
     {"stats", 0, CLI_RUN, "say on standard error what the run took", FLAG, TO(stats), 0, 0, NULL},
     {"stats-json=FILE", 0, CLI_RUN, "write the same as JSON", WORD, TO(stats_json), 0, 0, NULL},
+    {"progress", 0, CLI_RUN, "say how far the run is, on a terminal", FLAG, TO(progress), 0, 0, NULL},
     {"trace=FILE", 0, CLI_RUN, "write the tasks of every worker as a Chrome trace", WORD, TO(trace), 0, 0,
      NULL},
     {"stage=STAGE", 0, CLI_EXPLAIN, "summary (default), graph, fused, kernel, plan or source", WORD,

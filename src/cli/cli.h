@@ -48,7 +48,7 @@ typedef struct cli_list {
 typedef struct cli_arguments {
     cli_list operands, defines, outputs;
     ppto_options context;
-    bool json, stats;
+    bool json, stats, progress;
     const char *stats_json; /* a path or NULL */
     const char *trace;      /* a path or NULL */
     const char *stage;      /* of explain, or NULL */
@@ -119,10 +119,18 @@ int cli_finish(int code);
 void cli_signals(void);
 void cli_uninterrupted_begin(void);
 void cli_uninterrupted_end(void);
-/* Between these the signals cancel the program's run; the process ends with the run. */
+/* Between these the signals cancel the program's run; the process ends with the run. A signal from before the
+ * run had begun counts when cli_cancel_begun is called after its start. */
 struct ppto_program;
 void cli_cancel_begin(struct ppto_program *program);
+void cli_cancel_begun(void);
 void cli_cancel_end(void);
+
+/* progress_line.c */
+/* Waits for the run. show: says on standard error how far it is, if that is a terminal. returns  as
+ * ppto_run_wait */
+struct ppto_run;
+ppto_status cli_wait(struct ppto_run *run, bool show);
 /* Makes descriptors 0 to 2 exist, so that no file takes their place. */
 void cli_standard_files(void);
 /* Saving to this path makes a new file: not "-", nor a device, a pipe or a descriptor by name (/dev/stdout).

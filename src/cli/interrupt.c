@@ -3,13 +3,15 @@
  *
  * A run holds nothing that outlives the process, so an interruption ends it at once, from the handler. There
  * are two exceptions. A file that is being replaced at the end becomes whole first. A run that writes its
- * files as it goes is cancelled and takes its unfinished files with it; a second signal ends it at once all
- * the same. Writing into a pipe may wait for ever and makes no file, so it stays interruptible. */
-#define _XOPEN_SOURCE 700
+ * files as it goes is cancelled and takes its unfinished files with it; a signal more than a second later
+ * ends it at once all the same (`timeout` sends two together). Writing into a pipe may wait for ever and
+ * makes no file, so it stays interruptible. */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -26,12 +28,31 @@ static void end_process(void)
     _exit(CLI_INTERRUPTED);
 }
 
+/* The kernel takes a quarter of a second for each GB of a file that is given up, of whoever closes it last.
+ * That is to be a process nobody waits for: a copy of this one, which ends after it. */
+static void leave_the_closing(void)
+{
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+    static const struct timespec moment = {.tv_nsec = 5000000};
+    pid_t parent = getpid();
+    if (_Fork() != 0) return; /* a signal handler may do this; without a copy it only takes longer */
+    for (int fd = 0; fd < 3; ++fd) close(fd);
+    for (int i = 0; i < 4000 && getppid() == parent; ++i) nanosleep(&moment, NULL);
+    _exit(0);
+#endif
+}
+
 static void on_signal(int number)
 {
+    static struct timespec first;
+    struct timespec now;
     (void)number;
-    if (running && !pending)
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (!pending) first = now;
+    if (running && !pending) {
         ppto_program_cancel(running);
-    else if (!holding)
+        leave_the_closing();
+    } else if (!holding && (!running || now.tv_sec - first.tv_sec > 1))
         end_process();
     pending = 1;
 }
@@ -74,6 +95,11 @@ void cli_uninterrupted_end(void)
 void cli_cancel_begin(struct ppto_program *program)
 {
     running = program;
+}
+
+void cli_cancel_begun(void)
+{
+    if (pending) ppto_program_cancel(running);
 }
 
 void cli_cancel_end(void)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ppto/stream.h"
 #include "recording.h"
 
 enum { MOST_PRINTED = 1000 };
@@ -273,6 +274,21 @@ static int report(const job *j)
 
 /* ---- the verb ---- */
 
+static ppto_status run_program(job *j)
+{
+    ppto_run *run;
+    cli_cancel_begin(j->recording.program);
+    ppto_status status = ppto_program_start(j->recording.program, NULL, &run);
+    if (status == PPTO_OK) {
+        cli_cancel_begun();
+        status = cli_wait(run, j->arguments->progress);
+        if (status == PPTO_OK) status = ppto_run_outputs(run, j->results);
+        ppto_run_release(run);
+    }
+    cli_cancel_end();
+    return status;
+}
+
 static int run_job(job *j)
 {
     int code = cli_record(&j->recording, j->arguments, false, true);
@@ -286,9 +302,7 @@ static int run_job(job *j)
     ppto_status status = PPTO_OK;
     if (j->arguments->trace != NULL) status = ppto_program_log_tasks(j->recording.program, true);
     if (status == PPTO_OK) status = bind_sinks(j);
-    cli_cancel_begin(j->recording.program);
-    if (status == PPTO_OK) status = ppto_program_run(j->recording.program, j->results);
-    cli_cancel_end();
+    if (status == PPTO_OK) status = run_program(j);
     if (status != PPTO_OK) return cli_fail_run(&j->recording, status);
     code = save(j);
     if (code == CLI_OK) code = report(j);

@@ -5,6 +5,7 @@
 #define _XOPEN_SOURCE 700
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,6 +49,42 @@ ppto_status pp_files_write(int fd, const void *bytes, size_t n, pp_error *err)
         } else if (!again(fd, POLLOUT)) {
             return pp_fail_errno(err, "cannot write", errno);
         }
+    }
+    return PPTO_OK;
+}
+
+/* After n bytes more. */
+static ppto_status look(const pp_files_watch *watch, size_t n, pp_error *err)
+{
+    /* relaxed: a number to show */
+    if (watch->moved) atomic_fetch_add_explicit(watch->moved, n, memory_order_relaxed);
+    return watch->stopped ? watch->stopped(watch->arg, err) : PPTO_OK;
+}
+
+ppto_status pp_files_read_watched(int fd, void *bytes, size_t n, size_t *got, const pp_files_watch *watch,
+                                  pp_error *err)
+{
+    if (!watch) return pp_files_read(fd, bytes, n, got, err);
+    for (*got = 0; *got < n;) {
+        size_t left = n - *got, step;
+        left = left < PP_FILES_STEP ? left : PP_FILES_STEP;
+        PP_TRY(pp_files_read(fd, (unsigned char *)bytes + *got, left, &step, err));
+        *got += step;
+        PP_TRY(look(watch, step, err));
+        if (step < left) break;
+    }
+    return PPTO_OK;
+}
+
+ppto_status pp_files_write_watched(int fd, const void *bytes, size_t n, const pp_files_watch *watch,
+                                   pp_error *err)
+{
+    if (!watch) return pp_files_write(fd, bytes, n, err);
+    for (size_t at = 0; at < n;) {
+        size_t step = n - at < PP_FILES_STEP ? n - at : PP_FILES_STEP;
+        PP_TRY(pp_files_write(fd, (const unsigned char *)bytes + at, step, err));
+        PP_TRY(look(watch, step, err));
+        at += step;
     }
     return PPTO_OK;
 }

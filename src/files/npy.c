@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * NPY data: reading in the machine's order, and writing. The header's text is parsed in npy_header.c.
  *
- * Row-major data is read in one go to where it belongs and put right in place. Column-major data passes
- * through a small buffer and is scattered element by element: slower than a blocked transposition of a second
- * copy, but it needs no second copy, and such files are rare. source  NumPy Enhancement Proposal 1;
- * numpy.lib.format */
+ * Row-major data is read to where it belongs and put right in place, step by step while it is in the cache.
+ * Column-major data passes through a small buffer and is scattered element by element: slower than a blocked
+ * transposition of a second copy, but it needs no second copy, and such files are rare. source  NumPy
+ * Enhancement Proposal 1; numpy.lib.format */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,12 +32,15 @@ static void put_right(const pp_npy_info *info, unsigned char *at, size_t n, size
         for (size_t i = 0; i < n; i++) at[i] = at[i] != 0;
 }
 
-static ppto_status read_exactly(int fd, void *bytes, size_t n, pp_error *err)
+/* behind: bytes that are to follow. */
+static ppto_status read_exactly(int fd, void *bytes, size_t n, size_t behind, const pp_files_watch *watch,
+                                pp_error *err)
 {
     size_t got;
-    PP_TRY(pp_files_read(fd, bytes, n, &got, err));
+    PP_TRY(pp_files_read_watched(fd, bytes, n, &got, watch, err));
     if (got < n)
-        return pp_fail(err, PPTO_E_FORMAT, "the NPY file is cut off: %zu bytes of data missing", n - got);
+        return pp_fail(err, PPTO_E_FORMAT, "the NPY file is cut off: %zu bytes of data missing",
+                       n - got + behind);
     return PPTO_OK;
 }
 
@@ -67,8 +70,20 @@ static void walk_on(walk *w, const pp_npy_info *info)
     }
 }
 
+static ppto_status read_rows(int fd, const pp_npy_info *info, unsigned char *dst, size_t size,
+                             const pp_files_watch *watch, pp_error *err)
+{
+    for (size_t at = 0; at < info->bytes;) {
+        size_t left = info->bytes - at, step = left < PP_FILES_STEP ? left : PP_FILES_STEP;
+        PP_TRY(read_exactly(fd, dst + at, step, left - step, watch, err));
+        put_right(info, dst + at, step / size, size);
+        at += step;
+    }
+    return PPTO_OK;
+}
+
 static ppto_status read_fortran(int fd, const pp_npy_info *info, unsigned char *dst, size_t size,
-                                pp_error *err)
+                                const pp_files_watch *watch, pp_error *err)
 {
     unsigned char *chunk = pp_alloc(CHUNK);
     if (chunk == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
@@ -77,7 +92,7 @@ static ppto_status read_fortran(int fd, const pp_npy_info *info, unsigned char *
     ppto_status status = PPTO_OK;
     for (size_t left = info->bytes; left != 0 && status == PPTO_OK;) {
         size_t step = left < CHUNK ? left : CHUNK;
-        status = read_exactly(fd, chunk, step, err);
+        status = read_exactly(fd, chunk, step, left - step, watch, err);
         if (status != PPTO_OK) break;
         put_right(info, chunk, step / size, size);
         for (size_t at = 0; at < step; at += size) {
@@ -90,15 +105,14 @@ static ppto_status read_fortran(int fd, const pp_npy_info *info, unsigned char *
     return status;
 }
 
-ppto_status pp_npy_read_data(int fd, const pp_npy_info *info, void *dst, pp_error *err)
+ppto_status pp_npy_read_data(int fd, const pp_npy_info *info, void *dst, const pp_files_watch *watch,
+                             pp_error *err)
 {
     size_t size = pp_npy_dtype_size(info->dtype);
-    if (info->fortran) {
-        PP_TRY(read_fortran(fd, info, dst, size, err));
-    } else {
-        PP_TRY(read_exactly(fd, dst, info->bytes, err));
-        put_right(info, dst, (size_t)info->count, size);
-    }
+    if (info->fortran)
+        PP_TRY(read_fortran(fd, info, dst, size, watch, err));
+    else
+        PP_TRY(read_rows(fd, info, dst, size, watch, err));
     unsigned char more;
     size_t got;
     PP_TRY(pp_files_read(fd, &more, 1, &got, err));
@@ -141,11 +155,11 @@ ppto_status pp_npy_make_header(ppto_dtype dtype, int rank, const int64_t *shape,
 }
 
 ppto_status pp_npy_write(int fd, ppto_dtype dtype, int rank, const int64_t *shape, const void *data,
-                         pp_error *err)
+                         const pp_files_watch *watch, pp_error *err)
 {
     char head[PP_NPY_HEADER];
     size_t n, bytes;
     PP_TRY(pp_npy_make_header(dtype, rank, shape, head, &n, &bytes, err));
     PP_TRY(pp_files_write(fd, head, n, err));
-    return pp_files_write(fd, data, bytes, err);
+    return pp_files_write_watched(fd, data, bytes, watch, err);
 }

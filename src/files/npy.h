@@ -28,9 +28,11 @@ typedef struct pp_npy_info {
 ppto_status pp_npy_read_header(int fd, pp_npy_info *info, pp_error *err);
 
 /* Reads the data into dst (info->bytes bytes) in row-major order and the machine's byte order; bools become 0
- * or 1. Reads on to the end of the file, where more bytes are an error. returns  PPTO_OK; PPTO_E_FORMAT
- * truncated or trailing bytes; PPTO_E_IO; PPTO_E_NOMEM */
-ppto_status pp_npy_read_data(int fd, const pp_npy_info *info, void *dst, pp_error *err);
+ * or 1. Reads on to the end of the file, where more bytes are an error. watch: may be NULL.
+ * returns  PPTO_OK; PPTO_E_FORMAT truncated or trailing bytes; PPTO_E_IO; PPTO_E_NOMEM; what the watch says
+ */
+ppto_status pp_npy_read_data(int fd, const pp_npy_info *info, void *dst, const pp_files_watch *watch,
+                             pp_error *err);
 
 /* The header that pp_npy_write writes: *length bytes, then *bytes of data follow. Errors as there. */
 enum { PP_NPY_HEADER = 1024 };
@@ -39,8 +41,8 @@ ppto_status pp_npy_make_header(ppto_dtype dtype, int rank, const int64_t *shape,
 
 /* Writes a whole file: version 1.0, row-major, the machine's byte order, data aligned to 64 bytes.
  * returns  PPTO_OK; PPTO_E_DTYPE; PPTO_E_SIZE; PPTO_E_VALUE bad rank or negative size; PPTO_E_IO;
- * PPTO_E_LIMIT */
+ * PPTO_E_LIMIT; what the watch (may be NULL) says */
 ppto_status pp_npy_write(int fd, ppto_dtype dtype, int rank, const int64_t *shape, const void *data,
-                         pp_error *err);
+                         const pp_files_watch *watch, pp_error *err);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Output files (sink.h).
  *
- * The temporary name does not contain the target's, which may already be as long as names can be. It is made
- * with O_EXCL rather than mkstemp, so that the umask of the user applies without reading it (which cannot be
- * done without setting it, for all threads). Room is taken with fallocate, not posix_fallocate: where a file
- * system cannot reserve, the latter writes the whole file once. */
+ * A file without a name (O_TMPFILE) cannot replace another one: when it is whole it is linked under a
+ * temporary name, which is renamed. The temporary name does not contain the target's, which may already be as
+ * long as names can be. It is made with O_EXCL rather than mkstemp, so that the umask of the user applies
+ * without reading it (which cannot be done without setting it, for all threads). Room is taken with
+ * fallocate, not posix_fallocate: where a file system cannot reserve, the latter writes the whole file once.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +33,42 @@ static size_t folder_length(const char *path)
     return slash != NULL ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* Opens a new file in the folder of the target. */
-static ppto_status open_beside(pp_sink *sink, pp_error *err)
+/* The name of a descriptor in /proc. */
+static void descriptor_name(int fd, char name[40])
+{
+    snprintf(name, 40, "/proc/self/fd/%d", fd);
+}
+
+/* Opens a new file in the folder of the target, without a name. false: that cannot be done there. */
+static bool open_nameless(pp_sink *sink)
+{
+#ifdef O_TMPFILE
+    char *folder = pp_strdup(sink->target), own[40];
+    if (folder == NULL) return false;
+    folder[folder_length(folder)] = '\0';
+    sink->fd = open(folder[0] != '\0' ? folder : ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    pp_free(folder);
+    if (sink->fd < 0) return false;
+    descriptor_name(sink->fd, own);
+    if (access(own, F_OK) == 0) return true; /* it can be linked */
+    close(sink->fd);
+#endif
+    return false;
+}
+
+/* Makes a name for the file beside its target: of a new file, or of the one that has none yet. */
+static bool take_name(pp_sink *sink, const char *name)
+{
+    char own[40];
+    if (sink->fd < 0) {
+        sink->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        return sink->fd >= 0;
+    }
+    descriptor_name(sink->fd, own);
+    return linkat(AT_FDCWD, own, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+}
+
+static ppto_status name_beside(pp_sink *sink, pp_error *err)
 {
     static atomic_uint serial;
     pp_text name = {0};
@@ -43,8 +79,7 @@ static ppto_status open_beside(pp_sink *sink, pp_error *err)
         pp_text_add(&name, ".ppto-%ld-%u.tmp", (long)getpid(), atomic_fetch_add(&serial, 1));
         if (name.failed) break;
         sink->temporary = name.at; /* pp_free frees a text too */
-        sink->fd = open(name.at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (sink->fd >= 0) return PPTO_OK;
+        if (take_name(sink, name.at)) return PPTO_OK;
         if (errno != EEXIST && errno != EINTR) break;
     }
     int number = errno;
@@ -71,7 +106,7 @@ static ppto_status take_room(int fd, int64_t bytes, pp_error *err)
 /* sink->target is set; on failure everything is let go. */
 static ppto_status open_new(pp_sink *sink, const struct stat *old, int64_t bytes, pp_error *err)
 {
-    ppto_status status = open_beside(sink, err);
+    ppto_status status = open_nameless(sink) ? PPTO_OK : name_beside(sink, err);
     if (status != PPTO_OK) {
         pp_free(sink->target);
         return status;
@@ -142,6 +177,7 @@ ppto_status pp_sink_finish(pp_sink *sink, bool sync, pp_error *err)
     ppto_status status = PPTO_OK;
     if (sync && fsync(sink->fd) != 0 && errno != EINVAL && errno != EROFS)
         status = pp_fail_errno(err, "cannot sync", errno); /* EINVAL, EROFS: a pipe or the like */
+    if (status == PPTO_OK && sink->target != NULL && sink->temporary == NULL) status = name_beside(sink, err);
     status = close_written(sink->fd, status, err);
     if (sink->temporary != NULL) {
         if (status == PPTO_OK && rename(sink->temporary, sink->target) != 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * src/files: output files. A file is written under a temporary name in the folder of its target and renamed
- * over it when it is whole: a reader sees the old bytes or the new ones, and a process that is killed leaves
- * the old ones (and a file .ppto-PID-N.tmp). Devices, pipes and the like (/dev/stdout too) are written in
- * place.
+ * src/files: output files. A file is written without a name in the folder of its target, and gets the name
+ * when it is whole: a reader sees the old bytes or the new ones, and a process that is killed leaves the old
+ * ones and nothing else. Where a file system has no files without a name, it is .ppto-PID-N.tmp meanwhile.
+ * Devices, pipes and the like (/dev/stdout too) are written in place.
  *
  * A sink is a descriptor between open and finish: whoever writes may write at offsets, in any order and from
  * several threads, unless `stream` says that bytes can only follow one another. Errors name the cause, not
@@ -15,7 +15,7 @@
 typedef struct pp_sink {
     int fd;
     bool stream;              /* no offsets */
-    char *temporary, *target; /* NULL: in place */
+    char *temporary, *target; /* NULL: no name yet; in place */
 } pp_sink;
 
 /* bytes: the size the file will have; -1: not known. Where it is known, room for it is taken now, so that a

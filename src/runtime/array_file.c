@@ -14,7 +14,7 @@ static ppto_status load(ppto_context *ctx, int fd, ppto_array **out, pp_error *e
     pp_npy_info info;
     PP_TRY(pp_npy_read_header(fd, &info, err));
     PP_TRY(pp_array_new(ctx, info.dtype, info.rank, info.shape, out, err));
-    ppto_status status = pp_npy_read_data(fd, &info, (*out)->data, err);
+    ppto_status status = pp_npy_read_data(fd, &info, (*out)->data, NULL, err);
     if (status == PPTO_OK) return PPTO_OK;
     ppto_array_release(*out);
     *out = NULL;
@@ -44,12 +44,43 @@ ppto_array *ppto_array_load(ppto_context *ctx, const char *path)
 typedef struct save_job {
     const ppto_array *array;
     const void *data;
+    const pp_files_watch *watch;
 } save_job;
 
 static ppto_status write_npy(int fd, void *arg, pp_error *err)
 {
     const save_job *job = arg;
-    return pp_npy_write(fd, job->array->dtype, job->array->rank, job->array->shape, job->data, err);
+    return pp_npy_write(fd, job->array->dtype, job->array->rank, job->array->shape, job->data, job->watch,
+                        err);
+}
+
+/* An array that is in memory. */
+static ppto_status save(const ppto_array *array, const char *path, const pp_files_watch *watch, pp_error *err)
+{
+    save_job job = {array, array->data, watch};
+    void *packed = NULL;
+    size_t bytes = (size_t)ppto_array_elements(array) * ppto_dtype_size(array->dtype);
+    if (!pp_array_contiguous(array)) {
+        PP_TRY(pp_pool_take(array->ctx->pool, bytes, &packed, err));
+        pp_array_pack(array, packed);
+        job.data = packed;
+    }
+    ppto_status status = strcmp(path, "-") == 0 ? write_npy(STDOUT_FILENO, &job, err)
+                                                : pp_files_write_atomic(path, write_npy, &job, err);
+    if (packed) pp_pool_give(array->ctx->pool, packed, bytes);
+    return status;
+}
+
+ppto_status pp_array_save(const ppto_array *array, const char *path, const pp_files_watch *watch,
+                          pp_error *err)
+{
+    pp_error why = {0};
+    ppto_array *loaded = NULL;
+    if (array->file) PP_TRY(pp_array_in_memory(array, &loaded, watch, err));
+    ppto_status status = save(loaded ? loaded : array, path, watch, &why);
+    ppto_array_release(loaded);
+    if (status == PPTO_OK) return status;
+    return pp_fail(err, status, "%.500s: %.1500s", path, why.text[0] ? why.text : ppto_status_text(status));
 }
 
 ppto_status ppto_array_save(const ppto_array *array, const char *path)
@@ -57,26 +88,7 @@ ppto_status ppto_array_save(const ppto_array *array, const char *path)
     pp_error err = {0};
     if (!array || !path)
         return pp_report_new(PPTO_E_VALUE, "ppto_array_save: %s is NULL", array ? "the path" : "the array");
-    ppto_array *loaded = NULL;
-    if (array->file) {
-        if (pp_array_in_memory(array, &loaded, &err) != PPTO_OK) return pp_report(&err);
-        array = loaded;
-    }
-    save_job job = {array, array->data};
-    void *packed = NULL;
-    size_t bytes = (size_t)ppto_array_elements(array) * ppto_dtype_size(array->dtype);
-    ppto_status status = pp_context_check(array->ctx, &err);
-    if (status == PPTO_OK && !pp_array_contiguous(array)) {
-        status = pp_pool_take(array->ctx->pool, bytes, &packed, &err);
-        if (status == PPTO_OK) pp_array_pack(array, packed);
-        job.data = packed;
-    }
-    if (status == PPTO_OK)
-        status = strcmp(path, "-") == 0 ? write_npy(STDOUT_FILENO, &job, &err)
-                                        : pp_files_write_atomic(path, write_npy, &job, &err);
-    if (packed) pp_pool_give(array->ctx->pool, packed, bytes);
-    if (status != PPTO_OK) pp_fail(&err, status, "%s: %s", path, ppto_status_text(status));
-    ppto_array_release(loaded);
+    if (pp_context_check(array->ctx, &err) == PPTO_OK) (void)pp_array_save(array, path, NULL, &err);
     return pp_report(&err);
 }
 
@@ -98,7 +110,8 @@ static ppto_status name_file(const pp_array_file *file, const pp_error *why, ppt
                    why->text[0] ? why->text : ppto_status_text(status));
 }
 
-ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, pp_error *err)
+ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, const pp_files_watch *watch,
+                               pp_error *err)
 {
     const pp_array_file *file = array->file;
     pp_error why = {0};
@@ -112,7 +125,7 @@ ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, pp_err
         (info.count != file->info.count || info.dtype != file->info.dtype || info.rank != file->info.rank ||
          memcmp(info.shape, file->info.shape, sizeof info.shape) != 0))
         status = pp_fail(&why, PPTO_E_FORMAT, "the file holds another array than when it was opened");
-    if (status == PPTO_OK) status = pp_npy_read_data(fd, &info, (*out)->data, &why);
+    if (status == PPTO_OK) status = pp_npy_read_data(fd, &info, (*out)->data, watch, &why);
     if (fd >= 0) close(fd);
     if (status == PPTO_OK) return status;
     ppto_array_release(*out);

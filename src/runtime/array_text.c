@@ -70,7 +70,7 @@ ppto_status ppto_array_text(const ppto_array *array, bool json, char **text)
     *text = NULL;
     pp_error err = {0};
     ppto_array *loaded = NULL;
-    if (array->file && pp_array_in_memory(array, &loaded, &err) != PPTO_OK) return pp_report(&err);
+    if (array->file && pp_array_in_memory(array, &loaded, NULL, &err) != PPTO_OK) return pp_report(&err);
     if (loaded) array = loaded;
     axis_text(&out, array, 0, array->data, json);
     ppto_array_release(loaded);
@@ -146,8 +146,8 @@ ppto_status ppto_compare(const ppto_array *a, const ppto_array *b, double rtol, 
     if (!out->same_dtype || !out->same_shape) return PPTO_OK;
     pp_error err = {0};
     ppto_array *x = NULL, *y = NULL;
-    ppto_status status = a->file ? pp_array_in_memory(a, &x, &err) : PPTO_OK;
-    if (status == PPTO_OK && b->file) status = pp_array_in_memory(b, &y, &err);
+    ppto_status status = a->file ? pp_array_in_memory(a, &x, NULL, &err) : PPTO_OK;
+    if (status == PPTO_OK && b->file) status = pp_array_in_memory(b, &y, NULL, &err);
     if (status == PPTO_OK) compare_elements(x ? x : a, y ? y : b, rtol, atol, out);
     ppto_array_release(x);
     ppto_array_release(y);

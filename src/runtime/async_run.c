@@ -77,6 +77,7 @@ static void finish(ppto_run *run, const pp_error *err)
 {
     ppto_program *program = run->program;
     pthread_mutex_lock(&run->drivers->lock);
+    pp_progress_look(run);
     run->program = NULL; /* nobody stops it any more */
     pthread_mutex_unlock(&run->drivers->lock);
     pp_program_give(program);
@@ -162,6 +163,7 @@ static ppto_status make_run(ppto_program *program, const ppto_run_options *optio
         return PPTO_E_NOMEM;
     }
     int64_t now = options->deadline_ns != 0 ? pp_clock_ns() : 0;
+    pp_progress_begin(&program->progress, 0);
     run->program = program;
     run->options = *options;
     run->outputs = outputs;

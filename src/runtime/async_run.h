@@ -21,6 +21,8 @@ struct ppto_run {
     bool over;
     ppto_status status;
     pp_error error;
+    double fraction; /* of the work, when last looked at; and bytes of files */
+    uint64_t moved;
     size_t n_outputs;
     ppto_array **outputs; /* retained */
 };
@@ -32,6 +34,10 @@ void pp_drivers_unuse(pp_drivers *drivers, bool forked);
 /* With the lock: somebody looks at the queue. E_NOMEM when there is no thread at all. */
 ppto_status pp_drivers_wake(pp_drivers *drivers, size_t queued);
 void pp_ticket_add(pp_drivers *drivers, pp_ticket *ticket, int priority, uint64_t order); /* with the lock */
+
+/* ---- progress.c ---------------------------------------------------------------------------------- */
+
+void pp_progress_look(ppto_run *run); /* with the lock, while it has its program */
 
 /* ---- async_run.c ---------------------------------------------------------------------------------- */
 

@@ -253,7 +253,9 @@ static ppto_status run_group(void *object, uint32_t phase, uint32_t task, void *
     pp_instance_group *group = object;
     if (!atomic_load_explicit(&group->ran, memory_order_relaxed)) /* only counted, after the run */
         atomic_store_explicit(&group->ran, true, memory_order_relaxed);
-    return group->device->run(group->launch, phase, task, scratch, err, position);
+    ppto_status status = group->device->run(group->launch, phase, task, scratch, err, position);
+    if (group->progress) pp_progress_add(group->progress, pp_progress_group_task(group));
+    return status;
 }
 
 static ppto_status take(void *arg, size_t bytes, void **out, pp_error *err)

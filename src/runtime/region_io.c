@@ -44,7 +44,10 @@ static ppto_status wait(pp_region_stream *s, pp_region_window *w)
     pthread_mutex_unlock(&s->io->lock);
     w->used = false;
     ppto_status status = pp_io_result(&w->request, &why);
-    if (status == PPTO_OK) return status;
+    if (status == PPTO_OK) {
+        atomic_fetch_add_explicit(s->io->moved, w->request.bytes, memory_order_relaxed); /* to be shown */
+        return status;
+    }
     return pp_fail(s->io->err, status, "%.500s: %.1500s", s->path,
                    why.text[0] ? why.text : ppto_status_text(status));
 }
@@ -94,9 +97,9 @@ void *pp_region_io_data(const pp_region_io *io, uint32_t place, int64_t piece)
 /* ---- opening and closing ------------------------------------------------------------------------------- */
 
 ppto_status pp_region_io_open(pp_region_io *io, pp_io *engine, int64_t total, int64_t rows,
-                              size_t most_streams, pp_error *err)
+                              size_t most_streams, _Atomic uint64_t *moved, pp_error *err)
 {
-    *io = (pp_region_io){.engine = engine, .total = total, .rows = rows, .err = err};
+    *io = (pp_region_io){.engine = engine, .total = total, .rows = rows, .moved = moved, .err = err};
     io->pieces = (total + rows - 1) / rows;
     io->streams = pp_calloc(most_streams + 1, sizeof *io->streams);
     if (!io->streams) return PPTO_E_NOMEM;

@@ -34,6 +34,21 @@ static ppto_status part_bytes(pp_region_run *r, pp_part *take_part, uint64_t *by
     return status;
 }
 
+/* Bytes of every row that a part reads and writes: how much work a pass is. */
+static uint64_t row_work(const pp_region_run *r, const pp_part *part)
+{
+    uint64_t n = 0;
+    for (size_t k = 0; k < part->reads.n; k++) {
+        const pp_place *place = &r->region->places.at[part->reads.at[k]];
+        if (place->cut) n += pp_region_row_bytes(place);
+    }
+    for (size_t k = 0; k < part->writes.n; k++) {
+        const pp_place *place = &r->region->places.at[part->writes.at[k]];
+        if (place->cut && place->kind == PP_AT_OUTPUT) n += pp_region_row_bytes(place);
+    }
+    return n;
+}
+
 /* Windows of the files that a part reads and writes. */
 static uint64_t window_bytes(const pp_region_run *r, const pp_part *part, int64_t rows)
 {
@@ -54,6 +69,7 @@ static ppto_status variant_bytes(pp_region_run *r, uint32_t pass, int64_t rows, 
     uint64_t bytes;
     PP_TRY(pp_region_piece(r->region, pass, rows, first, &part, r->err));
     uint64_t windows = window_bytes(r, &part, full);
+    r->row_work = row_work(r, &part);
     PP_TRY(part_bytes(r, &part, &bytes));
     bytes += windows;
     if (bytes > *most) *most = bytes;
@@ -154,6 +170,7 @@ static ppto_status plan_pass(pp_region_run *r, uint32_t number, uint64_t *held)
         if (limit == 0 || *held + bytes <= limit || rows / 2 < pass->least) break;
     }
     note(r, *held + bytes);
+    r->work += r->row_work * (uint64_t)r->total;
     *held += carry_bytes(r, number) + state_bytes(r, pass, r->pass_rows[number], true);
     for (size_t i = 0; i < r->region->places.n; i++)
         r->at[i].planned |= pp_region_carries(r->region, &r->region->places.at[i], number);
@@ -164,14 +181,21 @@ ppto_status pp_region_plan(pp_region_run *r, uint64_t fixed)
 {
     uint64_t held = fixed, bytes;
     pp_part last;
+    r->work = 0;
     for (size_t i = 0; i < r->region->places.n; i++) {
         /* file arrays that are read whole, results that are saved whole */
         const pp_place *place = &r->region->places.at[i];
         const ppto_array *a = r->at[i].array;
-        if (place->kind == PP_AT_INPUT && !r->at[i].streamed && a->file) held += a->file->info.bytes;
+        if (place->kind == PP_AT_INPUT && !r->at[i].streamed && a->file) {
+            held += a->file->info.bytes;
+            r->work += a->file->info.bytes;
+        }
         if (place->kind == PP_AT_OUTPUT && r->p->sinks[place->number] && !r->at[i].streamed &&
-            !pp_region_repeats(r->region, place->number))
-            held += pp_region_row_bytes(place) * (uint64_t)(place->cut ? r->total : 1);
+            !pp_region_repeats(r->region, place->number)) {
+            uint64_t whole = pp_region_row_bytes(place) * (uint64_t)(place->cut ? r->total : 1);
+            held += whole;
+            r->work += whole;
+        }
     }
     r->predicted = held;
     for (uint32_t number = 0; number < r->region->trace.depths; number++) PP_TRY(plan_pass(r, number, &held));

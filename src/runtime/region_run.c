@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "runtime/sync.h"
+
 /* ---- memory of places --------------------------------------------------------------------------------- */
 
 static ppto_status new_memory(pp_region_run *r, const pp_place *place, int64_t units, ppto_array **out)
@@ -42,11 +44,12 @@ static void memory_of_inputs(pp_region_run *r)
 /* Inputs that stay in their file although no piece of them can be read alone: read whole. */
 static ppto_status load_inputs(pp_region_run *r)
 {
+    const pp_files_watch watch = pp_progress_watch(r->p, r->p->control);
     for (uint32_t i = 0; i < r->region->places.n; i++) {
         const pp_place *place = &r->region->places.at[i];
         if (place->kind != PP_AT_INPUT || r->at[i].streamed || !r->at[i].array->file) continue;
         ppto_array *loaded;
-        PP_TRY(pp_array_in_memory(r->at[i].array, &loaded, r->err));
+        PP_TRY(pp_array_in_memory(r->at[i].array, &loaded, &watch, r->err));
         ppto_array_release(r->at[i].array);
         r->at[i].array = loaded;
     }
@@ -262,10 +265,27 @@ static ppto_status open_streams(pp_region_run *r, const pp_region_part *part)
     for (size_t k = 0; k < part->writes.n; k++) any |= r->at[part->writes.at[k]].streamed;
     if (!any) return PPTO_OK;
     PP_TRY(pp_context_io(r->p->ctx, &engine, r->err));
-    PP_TRY(pp_region_io_open(&r->io, engine, r->total, r->rows, part->reads.n + part->writes.n, r->err));
+    PP_TRY(pp_region_io_open(&r->io, engine, r->total, r->rows, part->reads.n + part->writes.n,
+                             &r->p->progress.moved, r->err));
     for (size_t k = 0; k < part->reads.n; k++) PP_TRY(add_stream(r, part->reads.at[k]));
     for (size_t k = 0; k < part->writes.n; k++) PP_TRY(add_stream(r, part->writes.at[k]));
     return PPTO_OK;
+}
+
+/* Work of a piece beside what is read from files and written to them. */
+static uint64_t piece_work(const pp_region_run *r, const pp_region_part *part, int64_t rows)
+{
+    uint64_t n = 0;
+    for (size_t k = 0; k < part->reads.n; k++) {
+        const pp_place *place = &r->region->places.at[part->reads.at[k]];
+        if (place->cut && !r->at[part->reads.at[k]].streamed) n += pp_region_row_bytes(place);
+    }
+    for (size_t k = 0; k < part->writes.n; k++) {
+        const pp_place *place = &r->region->places.at[part->writes.at[k]];
+        if (place->cut && place->kind == PP_AT_OUTPUT && !r->at[part->writes.at[k]].streamed)
+            n += pp_region_row_bytes(place);
+    }
+    return n * (uint64_t)rows;
 }
 
 static ppto_status run_pieces(pp_region_run *r, uint32_t number)
@@ -278,13 +298,13 @@ static ppto_status run_pieces(pp_region_run *r, uint32_t number)
     for (r->start = 0; status == PPTO_OK && r->start < r->total; r->start += r->rows) {
         int64_t rows = r->total - r->start < r->rows ? r->total - r->start : r->rows;
         bool first = r->start == 0 && pass->carries;
-        if (__atomic_load_n(r->p->stop, __ATOMIC_RELAXED) != 0)
-            status = pp_fail(r->err, PPTO_E_CANCELLED, "the run was cancelled");
+        status = pp_run_stopped(r->p->control, r->err);
         if (status == PPTO_OK) status = piece_for(r, number, rows, first, &part, &part_rows, &part_first);
         if (status == PPTO_OK && r->start == 0) status = open_streams(r, &part);
         if (status == PPTO_OK && r->io.open) status = pp_region_io_before(&r->io, r->start / r->rows);
         if (status == PPTO_OK) status = run_part(r, &part);
         if (status == PPTO_OK && r->io.open) pp_region_io_after(&r->io, r->start / r->rows);
+        pp_progress_add(&r->p->progress, piece_work(r, &part, rows));
         r->p->stats.pieces++;
     }
     status = pp_region_io_close(&r->io, r->p->ctx->pool, status);
@@ -516,6 +536,7 @@ ppto_status pp_region_execute(pp_region_run *r, ppto_array *const *results)
         if (place->kind == PP_AT_OUTPUT) r->at[i].array = ppto_array_retain(results[place->number]);
     }
     r->p->stats.launches = 0;
+    pp_progress_begin(&r->p->progress, r->work);
     ppto_status status = load_inputs(r);
     if (status == PPTO_OK) status = open_sinks(r);
     if (status == PPTO_OK) status = run_passes(r);

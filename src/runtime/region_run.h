@@ -45,12 +45,13 @@ typedef struct pp_region_io {
     int64_t total, rows, pieces;
     pp_region_stream *streams;
     size_t n_streams;
+    _Atomic uint64_t *moved; /* counts bytes read and written */
     pp_error *err;
 } pp_region_io;
 
 /* Files of one pass of pieces; io stays in place until it is closed. */
 ppto_status pp_region_io_open(pp_region_io *io, pp_io *engine, int64_t total, int64_t rows,
-                              size_t most_streams, pp_error *err);
+                              size_t most_streams, _Atomic uint64_t *moved, pp_error *err);
 ppto_status pp_region_io_add(pp_region_io *io, pp_pool *pool, const pp_region_stream *stream);
 /* Waits until the piece may be computed: what it reads is there, what it writes may be overwritten. */
 ppto_status pp_region_io_before(pp_region_io *io, int64_t piece);
@@ -90,6 +91,8 @@ struct pp_region_run {
     int64_t *sink_at;    /* per output: where its data begin */
     int64_t *pass_rows;  /* rows of a piece of every pass */
     uint64_t predicted, peak;
+    uint64_t work;     /* of all passes: progress.c */
+    uint64_t row_work; /* of the pass planned last */
     pp_error *err;
 };
 

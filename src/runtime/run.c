@@ -213,6 +213,7 @@ static ppto_status bind_groups(run *r)
                            : (char *)r->slab + r->in->layout.offset[group->shared_buffer];
         pp_binding binding = {group->slots, group->tensors, group->args};
         atomic_store_explicit(&group->ran, false, memory_order_relaxed);
+        group->progress = r->control->run && !r->p->whole ? &r->p->progress : NULL;
         PP_TRY(group->device->bind(group->launch, &binding, shared));
     }
     return PPTO_OK;
@@ -297,6 +298,15 @@ static uint64_t file_bytes(const run *r)
     return n;
 }
 
+/* Of a run in one piece: what it loads, computes and saves. */
+static uint64_t whole_work(const run *r)
+{
+    uint64_t n = file_bytes(r) + pp_progress_groups(r->in);
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++)
+        if (r->p->sinks[i]) n += r->in->output_bytes[i];
+    return n;
+}
+
 static bool by_pieces(const run *r)
 {
     if (r->p->whole) return false;
@@ -306,19 +316,18 @@ static bool by_pieces(const run *r)
 /* What stays in files, into memory: for a run in one piece. */
 static ppto_status load_files(run *r)
 {
+    const pp_files_watch watch = pp_progress_watch(r->p, r->control);
     for (size_t i = 0; i < r->plan->inputs.n; i++)
-        if (r->inputs[i]->file) PP_TRY(pp_array_in_memory(r->inputs[i], &r->inputs[i], r->err));
+        if (r->inputs[i]->file) PP_TRY(pp_array_in_memory(r->inputs[i], &r->inputs[i], &watch, r->err));
     return PPTO_OK;
 }
 
 static ppto_status save_sinks(run *r)
 {
+    const pp_files_watch watch = pp_progress_watch(r->p, r->control);
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
         ppto_array *a = r->results[first_of(r, i)];
-        if (!r->p->sinks[i] || !a) continue;
-        if (ppto_array_save(a, r->p->sinks[i]) != PPTO_OK)
-            return pp_fail(r->err, ppto_error_status(NULL), "%.500s: %.1500s", r->p->sinks[i],
-                           ppto_error_text(NULL));
+        if (r->p->sinks[i] && a) PP_TRY(pp_array_save(a, r->p->sinks[i], &watch, r->err));
     }
     return PPTO_OK;
 }
@@ -450,6 +459,7 @@ static ppto_status run_all(run *r, ppto_array **outputs)
         ppto_status status = try_pieces(r, outputs, &done);
         if (done || status != PPTO_OK) return status;
     }
+    if (!r->p->whole) pp_progress_begin(&r->p->progress, whole_work(r));
     PP_TRY(load_files(r));
     predict(r);
     PP_TRY(check_limit(r));

@@ -112,8 +112,12 @@ struct ppto_array {
 };
 ppto_status pp_array_new(ppto_context *ctx, ppto_dtype dtype, int rank, const int64_t *shape,
                          ppto_array **out, pp_error *err);
-/* A copy of a file array in memory. Errors name the file. */
-ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, pp_error *err);
+/* A copy of a file array in memory. Errors name the file. watch: may be NULL. */
+ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, const pp_files_watch *watch,
+                               pp_error *err);
+/* ppto_array_save; errors name the file. */
+ppto_status pp_array_save(const ppto_array *array, const char *path, const pp_files_watch *watch,
+                          pp_error *err);
 void pp_array_file_close(pp_array_file *file); /* NULL is fine */
 bool pp_array_contiguous(const ppto_array *array);
 /* Lowest and highest byte touched, end exclusive; both NULL when empty. */
@@ -236,6 +240,10 @@ typedef struct pp_bound { /* one tensor argument of a launch and where its memor
     uint32_t which; /* plan input, output number, or buffer */
 } pp_bound;
 
+typedef struct pp_progress {             /* of a run: progress.c */
+    _Atomic uint64_t total, done, moved; /* moved: bytes of files, which are work beside `done` */
+} pp_progress;
+
 typedef struct pp_instance_group {
     int64_t *slots;
     pp_tensor_ref *tensors;
@@ -245,7 +253,8 @@ typedef struct pp_instance_group {
     pp_geometry geometry;
     uint32_t shared_buffer; /* UINT32_MAX: none */
     const pp_device_class *device;
-    atomic_bool ran; /* in this run */
+    atomic_bool ran;       /* in this run */
+    pp_progress *progress; /* where its tasks are counted; NULL: nowhere */
 } pp_instance_group;
 
 typedef struct pp_sync_step { /* the object of a step that is no group */
@@ -310,7 +319,8 @@ struct ppto_program {
     ppto_array **inputs, **outputs;
     char **sinks; /* per output: the file it goes to, NULL: an array */
     bool *donated;
-    volatile int cancel; /* set by ppto_program_cancel and ppto_run_cancel; cleared when a run takes it */
+    pp_progress progress; /* of the run */
+    volatile int cancel;  /* set by ppto_program_cancel and ppto_run_cancel; cleared when a run takes it */
     const volatile int *stop; /* its own cancel, or that of the program it is a part of */
     bool whole;               /* never piece by piece: a part of a region */
     pp_instance *instance;
@@ -341,10 +351,19 @@ uint64_t pp_region_measured(const pp_region_run *run); /* most bytes of the pool
 ppto_status pp_region_execute(pp_region_run *run, ppto_array *const *results);
 void pp_region_close(pp_region_run *run); /* NULL is fine */
 
+/* ---- progress.c : how far a run is ---------------------------------------------------------------- */
+
+void pp_progress_begin(pp_progress *progress, uint64_t total);   /* a run of so much work begins */
+void pp_progress_add(pp_progress *progress, uint64_t work);      /* so much more is done */
+uint64_t pp_progress_group_task(const pp_instance_group *group); /* work of a task */
+uint64_t pp_progress_groups(const pp_instance *instance);        /* work of a run in one piece */
+/* Stops the transfers of a run that is to stop, and counts their bytes. */
+struct pp_run_control; /* runtime/sync.h */
+pp_files_watch pp_progress_watch(ppto_program *program, const struct pp_run_control *control);
+
 /* ---- run.c
  * ---------------------------------------------------------------------------------------------------------------
  */
-struct pp_run_control; /* runtime/sync.h */
 struct pp_ticket;
 /* The program is the caller's (pp_program_take), and so far as it has streams the run has entered them. On
  * failure no output, unless control says keep_going. */

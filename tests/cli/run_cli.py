@@ -477,15 +477,20 @@ SPECIAL = [saves_and_reads, every_file_layout_reads_the_same, named_results, onl
            posix_order]
 
 
-def main(arguments):
-    if len(arguments) < 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    word = arguments[2] if len(arguments) > 2 else ""
+def all_tests():
     tests = [(f"{case['line']} = {case['code']}".replace("#", "\\#"), run_case(case))
              for case in read_cases(os.path.join(HERE, "cases.txt"))]
     tests += [(test.__name__.replace("_", " "), test) for test in SPECIAL]
     tests += [(f"{s.name} ends it with 5", lambda ppto, s=s: interrupted(ppto, s)) for s in (signal.SIGINT, signal.SIGTERM)]
+    return tests
+
+
+def run_tests(arguments, tests):
+    """Judges (name, test) pairs in a folder with the files; the exit code."""
+    if len(arguments) < 2:
+        print(sys.modules["__main__"].__doc__, file=sys.stderr)
+        return 2
+    word = arguments[2] if len(arguments) > 2 else ""
     tests = [(name, test) for name, test in tests if word in name]
     ppto, before = Runner(arguments[1]), os.getcwd()
     folder = tempfile.mkdtemp(prefix="ppto-cli-")
@@ -502,4 +507,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    sys.exit(run_tests(sys.argv, all_tests()))

@@ -26,11 +26,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     if (pp_npy_read_header(fd, &info, &err) == PPTO_OK) {
         must(info.bytes <= n);
         unsigned char *data = malloc(info.bytes + 1), *back = malloc(info.bytes + 1);
-        must(pp_npy_read_data(fd, &info, data, &err) == PPTO_OK);
+        must(pp_npy_read_data(fd, &info, data, NULL, &err) == PPTO_OK);
         must(ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0);
-        must(pp_npy_write(fd, info.dtype, info.rank, info.shape, data, &err) == PPTO_OK);
+        must(pp_npy_write(fd, info.dtype, info.rank, info.shape, data, NULL, &err) == PPTO_OK);
         must(lseek(fd, 0, SEEK_SET) == 0 && pp_npy_read_header(fd, &copy, &err) == PPTO_OK);
-        must(pp_npy_read_data(fd, &copy, back, &err) == PPTO_OK);
+        must(pp_npy_read_data(fd, &copy, back, NULL, &err) == PPTO_OK);
         must(copy.bytes == info.bytes && memcmp(data, back, info.bytes) == 0);
         free(data);
         free(back);

@@ -57,7 +57,7 @@ static ppto_status read_all(int fd, pp_npy_info *info, void *dst)
     pp_error err = {0};
     ppto_status status = pp_npy_read_header(fd, info, &err);
     if (status == PPTO_OK && info->bytes > 4096) status = PPTO_E_LIMIT;
-    if (status == PPTO_OK) status = pp_npy_read_data(fd, info, dst, &err);
+    if (status == PPTO_OK) status = pp_npy_read_data(fd, info, dst, NULL, &err);
     close(fd);
     return status;
 }
@@ -72,7 +72,7 @@ Test(files_npy, round_trips_every_dtype_and_rank)
         for (int rank = 0; rank <= PPTO_MAX_RANK; rank++) {
             int fd = memfd_create("npy", 0);
             pp_npy_info info;
-            cr_expect_eq(pp_npy_write(fd, (ppto_dtype)dtype, rank, shape, data, NULL), PPTO_OK);
+            cr_expect_eq(pp_npy_write(fd, (ppto_dtype)dtype, rank, shape, data, NULL, NULL), PPTO_OK);
             lseek(fd, 0, SEEK_SET);
             cr_expect_eq(read_all(fd, &info, back), PPTO_OK, "dtype %d rank %d", dtype, rank);
             cr_expect(info.dtype == (ppto_dtype)dtype && info.rank == rank);
@@ -108,7 +108,7 @@ Test(files_npy, scatters_fortran_order_over_many_chunks)
     pp_npy_info info;
     int fd = file_of(file, n);
     cr_assert_eq(pp_npy_read_header(fd, &info, NULL), PPTO_OK);
-    cr_assert_eq(pp_npy_read_data(fd, &info, back, NULL), PPTO_OK);
+    cr_assert_eq(pp_npy_read_data(fd, &info, back, NULL, NULL), PPTO_OK);
     for (int i = 0; i < A * B * C; i++) cr_assert_eq(back[i], i);
     close(fd);
 }
@@ -247,6 +247,42 @@ Test(files_npy, frees_everything_when_memory_is_out)
     cr_expect_eq(pp_heap_count().live, before.live);
 }
 
+static ppto_status stop_at(const void *arg, pp_error *err)
+{
+    int *left = *(int *const *)arg;
+    return --*left > 0 ? PPTO_OK : pp_fail(err, PPTO_E_CANCELLED, "enough");
+}
+
+Test(files_npy, a_watch_counts_what_is_moved_and_ends_it)
+{
+    enum { N = 9 << 20 }; /* more than two steps */
+    const int64_t shape[] = {N};
+    char *data = calloc(N, 1);
+    _Atomic uint64_t moved = 0;
+    for (int last = 1; last <= 4; last++) {
+        int left = last, *arg = &left;
+        pp_files_watch watch = {stop_at, &arg, &moved};
+        pp_npy_info info;
+        int fd = memfd_create("npy", 0);
+        moved = 0;
+        ppto_status expected = last <= 3 ? PPTO_E_CANCELLED : PPTO_OK;
+        uint64_t expected_bytes = last <= 2 ? (uint64_t)last * PP_FILES_STEP : N;
+        cr_expect_eq(pp_npy_write(fd, PPTO_U8, 1, shape, data, &watch, NULL), expected);
+        cr_expect_eq(moved, expected_bytes);
+        ftruncate(fd, 0);
+        lseek(fd, 0, SEEK_SET);
+        cr_assert_eq(pp_npy_write(fd, PPTO_U8, 1, shape, data, NULL, NULL), PPTO_OK);
+        lseek(fd, 0, SEEK_SET);
+        moved = 0;
+        left = last;
+        cr_assert_eq(pp_npy_read_header(fd, &info, NULL), PPTO_OK);
+        cr_expect_eq(pp_npy_read_data(fd, &info, data, &watch, NULL), expected);
+        cr_expect_eq(moved, expected_bytes);
+        close(fd);
+    }
+    free(data);
+}
+
 Test(files_npy, agrees_with_numpy, .timeout = 120)
 {
     const char *python = getenv("PPTO_PYTHON");
@@ -271,7 +307,7 @@ Test(files_npy, agrees_with_numpy, .timeout = 120)
         cr_expect_eq(read_all(open(name, O_RDONLY), &info, back), PPTO_OK, "file %d", i);
         cr_expect(info.count == 24 && info.dtype == (ppto_dtype)(i / 2));
         int fd = open(name, O_WRONLY | O_TRUNC);
-        cr_expect_eq(pp_npy_write(fd, info.dtype, info.rank, info.shape, back, NULL), PPTO_OK);
+        cr_expect_eq(pp_npy_write(fd, info.dtype, info.rank, info.shape, back, NULL, NULL), PPTO_OK);
         close(fd);
     }
     snprintf(command, sizeof command,
