@@ -39,12 +39,22 @@ typedef struct pp_function_entry {
     pp_function_loop loop;
 } pp_function_entry;
 
-/* Register tile of the contraction: C[mr][nr] += A panel * B panel over kc steps, one fma chain per element
- * continuing from what is in C (C is zeroed at the start of each block of PP_K_BLOCK). A packed [kc][mr], B
- * packed [kc][nr]. ldc in elements. Edge tiles are computed in full into a tile buffer by the caller. */
+/* A register tile of the contraction: C[rows][cols] += A * B over k steps, one fma chain per element. Rows
+ * and columns at most mr and nr; columns of B are neighbours. Integers: A is packed [k][mr] and B [k][nr],
+ * padded. */
+typedef struct pp_tile_job {
+    size_t k, rows, cols;
+    const void *a, *b;
+    int64_t a_row, a_step; /* bytes from one row of A to the next, from one k to the next */
+    int64_t b_step;
+    void *c;
+    size_t ldc;       /* elements */
+    bool first, last; /* chains start at +0 and do not read C; +0 is added at the end (floats) */
+} pp_tile_job;
+
 typedef struct pp_contract_tile {
     unsigned mr, nr;
-    void (*run)(size_t kc, const void *a, const void *b, void *c, size_t ldc);
+    void (*run)(const pp_tile_job *job);
     /* One row of C, n elements, the same chains: C[j] += a of k * B[k][j] for k in order. Steps in bytes from
      * one k to the next. NULL for integers. */
     void (*thin)(size_t kc, size_t n, const void *a, size_t a_step, const void *b, int64_t b_step, void *c);

@@ -129,7 +129,7 @@ bool PP_NAME(pp_move_any)(size_t n, const uint8_t *mask);
 #define PP_TILE_VECTORS(d) (sizeof(pp_##d) < 4 ? 1u : 2u)
 #define PP_TILE_COLUMNS(d) ((unsigned)(PP_TILE_VECTORS(d) * PP_VECTOR_BYTES / sizeof(pp_##d)))
 #define PP_TILE(d) PP_NAME(pp_tile_##d)
-#define PP_DECLARE_TILE(d, ...) void PP_TILE(d)(size_t kc, const void *a, const void *b, void *c, size_t ldc);
+#define PP_DECLARE_TILE(d, ...) void PP_TILE(d)(const pp_tile_job *job);
 PP_EACH_NUM(PP_DECLARE_TILE, )
 #define PP_THIN(d) PP_NAME(pp_thin_##d)
 #define PP_DECLARE_THIN(d)                                                                                   \

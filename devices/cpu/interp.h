@@ -291,6 +291,8 @@ typedef struct pp_factor_at {
     pp_body body;
     pp_space space;
     bool by_k;
+    bool direct;       /* read in place where it can be, see interp_contract_factor.c */
+    bool neighbours;   /* B: only where its columns are neighbours */
     unsigned width;    /* of a panel: rows or columns of the register tile */
     size_t rows, cols; /* of the largest tile */
     size_t packed;     /* offset in scratch */
@@ -305,8 +307,8 @@ typedef struct pp_contract_at {
     int64_t m, n, k, batches;
     int64_t mt, nt; /* macro tile */
     int64_t m_tiles, n_tiles;
-    int64_t kc, mc;         /* depth of what is packed; rows of A packed at once */
-    size_t chain, sum, ldc; /* offsets in scratch: the running block, the blocks before; elements of a row */
+    int64_t kc, mc;    /* depth of what is packed; rows of A packed at once */
+    size_t chain, sum; /* offsets in scratch: the running block, the blocks before */
 } pp_contract_at;
 
 struct pp_launch {

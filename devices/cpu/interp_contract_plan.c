@@ -6,15 +6,18 @@
  * one panel of B and one of A fit L1, the packed slice of A fits L2. Each packed element is used as often as
  * the macro tile is wide (high), so packing is a few percent. A factor's code is evaluated in tiles that
  * follow its memory: [k][x] where x has neighbours, else [x][k]. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "devices/cpu/interp.h"
 
-#define DEPTH 256            /* products of a packed slice */
-#define MACRO_BYTES 4096     /* a row of a macro tile */
-#define A_BYTES (256 * 1024) /* of a packed slice of A */
-#define THIN_ROWS 3          /* of C, of which the register tile would waste most */
-#define THIN_COLS 128        /* of a turned tile of B for a thin product */
+#define DEPTH 256               /* products of a packed slice */
+#define MACRO_BYTES 4096        /* a row of a macro tile */
+#define A_BYTES (256 * 1024)    /* of a packed slice of A */
+#define DIRECT_TILES 4          /* so few register tiles do not pay for packing what they share */
+#define DIRECT_BYTES 128 * 1024 /* a slice of B within them is read in place */
+#define THIN_ROWS 3             /* of C, of which the register tile would waste most */
+#define THIN_COLS 128           /* of a turned tile of B for a thin product */
 #define THIN_DEPTH 64
 #define TARGET_FLOPS 4e6 /* a unit should have at least so many */
 
@@ -44,6 +47,23 @@ static bool follows_x(const pp_launch *launch, uint32_t first, uint32_t count, c
         if (by_x == at->size) return true;
     }
     return true;
+}
+
+/* Whether the factor is read where it lies: a plain load that too few register tiles use to pay for packing,
+ * or, for B, one small enough to stay in the caches. Integers are always packed. */
+static bool reads_direct(const pp_launch *launch, const pp_factor_at *f, bool is_a)
+{
+    const pp_contract_at *c = launch->contract;
+    const pp_step *step = f->body.steps[PP_GROUP_MINOR];
+    const uint32_t others = f->body.n_steps[PP_GROUP_TASK] + f->body.n_steps[PP_GROUP_MAJOR];
+    if (!pp_dtype_is_float((ppto_dtype)c->dtype) || others > 0 || f->body.n_steps[PP_GROUP_MINOR] != 1 ||
+        step->kind != PP_STEP_LOAD || step->level != PP_LEVEL_FULL || step->out != f->body.value)
+        return false;
+    const pp_access_at *access = step->data;
+    if (access->n_gathers > 0 || access->data_guard) return false;
+    if (is_a) return c->n <= DIRECT_TILES * (int64_t)c->tile->nr;
+    const int64_t pitch = pp_dim_step(access->lin, &f->space.dim[f->by_k ? PP_DIM_ROWS : PP_DIM_COLS]);
+    return c->m <= DIRECT_TILES * (int64_t)c->tile->mr || llabs(pitch) * smaller(c->k, c->kc) <= DIRECT_BYTES;
 }
 
 static ppto_status plan_factor(pp_launch *launch, pp_factor_at *factor, bool is_a, size_t *temp_elements,
@@ -81,6 +101,8 @@ static ppto_status plan_factor(pp_launch *launch, pp_factor_at *factor, bool is_
     PP_TRY(pp_interp_plan(launch, &r, &factor->body, &minor, &hot));
     if (minor > *minor_bytes) *minor_bytes = minor;
     if (factor->rows * factor->cols > *temp_elements) *temp_elements = factor->rows * factor->cols;
+    factor->neighbours = !is_a;
+    factor->direct = reads_direct(launch, factor, is_a);
     return PPTO_OK;
 }
 
@@ -135,7 +157,6 @@ ppto_status pp_interp_contract_tiles(pp_launch *launch, uint32_t workers, size_t
     choose_macro(launch, c, workers);
     c->a.width = c->tile->mr;
     c->b.width = c->tile->nr;
-    c->ldc = (size_t)c->nt;
     PP_TRY(plan_factor(launch, &c->a, true, temp_elements, minor_bytes));
     PP_TRY(plan_factor(launch, &c->b, false, temp_elements, minor_bytes));
     launch->cols = (size_t)smaller(c->n, c->nt);
@@ -148,7 +169,8 @@ ppto_status pp_interp_contract_tiles(pp_launch *launch, uint32_t workers, size_t
 void pp_interp_contract_scratch(pp_launch *launch, size_t *total)
 {
     pp_contract_at *c = launch->contract;
-    const size_t depth = (size_t)smaller(c->k, c->kc), tile = (size_t)(c->mt * c->nt) * c->size;
+    const size_t depth = (size_t)smaller(c->k, c->kc);
+    const size_t tile = (size_t)(smaller(c->mt, c->m) * smaller(c->nt, c->n)) * c->size;
     const bool blocks = pp_dtype_is_float((ppto_dtype)c->dtype) && c->k > PP_K_BLOCK;
     c->a.packed = pp_interp_reserve(total, (size_t)smaller(c->mc, c->mt) * depth * c->size);
     c->b.packed = pp_interp_reserve(

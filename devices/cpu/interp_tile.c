@@ -204,28 +204,6 @@ void pp_work_check(pp_work *w, const pp_step *step)
     }
 }
 
-/* ---- the contraction at this point ----------------------------------------------------------- */
-
-/* Adds the +0 that ends every sum of a contraction: it turns a -0 into +0. */
-static void run_product(pp_work *w, const pp_step *step)
-{
-    static const double zero_f64;
-    static const float zero_f32;
-    const pp_view out = pp_work_place(w, step);
-    const bool is_f64 = step->dtype == PPTO_F64, is_float = pp_dtype_is_float((ppto_dtype)step->dtype);
-    const pp_block_fn add = is_float ? w->set->scalar[PP_ADD][step->dtype][PP_VS] : NULL;
-    const void *zero = is_f64 ? (const void *)&zero_f64 : (const void *)&zero_f32;
-    for (size_t r = 0; r < w->rows; r++) {
-        const char *in = w->product.at + (int64_t)r * w->product.pitch;
-        char *to = out.at + (int64_t)r * out.pitch;
-        if (add != NULL)
-            add(w->cols, to, in, zero, NULL);
-        else
-            memcpy(to, in, w->cols * step->size);
-    }
-    w->views[step->out] = out;
-}
-
 /* ---- all steps ------------------------------------------------------------------------------- */
 
 static void run_state(pp_work *w, const pp_step *step)
@@ -260,7 +238,7 @@ void pp_work_steps(pp_work *w, const pp_body *body, pp_group group)
             break;
         case PP_STEP_KEEP: pp_work_keep(w, step); break;
         case PP_STEP_SCAN: pp_work_scan(w, step); break;
-        case PP_STEP_PRODUCT: run_product(w, step); break;
+        case PP_STEP_PRODUCT: w->views[step->out] = w->product; break;
         case PP_STEP_CHOOSE: pp_work_choose(w, step); break;
         }
     }

@@ -123,6 +123,19 @@ void pp_fold_join(const pp_work *w, const pp_fold_code *code, size_t n, void *co
 /* interp_scan.c */
 void pp_work_scan(pp_work *w, const pp_step *step);
 
+/* interp_contract_factor.c: a slice of a factor, `depth` products of nx rows of A (columns of B): element
+ * (x, k) of the first register tile at + x * row + k * step, each tile `panel` bytes after the one before.
+ * Valid until the next slice of the factor. */
+typedef struct pp_operand {
+    const char *at;
+    int64_t row, step, panel;
+    int64_t width; /* rows (columns) of a register tile */
+} pp_operand;
+pp_operand pp_factor_slice(pp_work *w, const pp_factor_at *f, int64_t x0, int64_t nx, int64_t k0,
+                           size_t depth);
+/* Evaluates the factor on a tile, at most f->rows x f->cols, and gives its value. */
+pp_view pp_factor_tile(pp_work *w, const pp_factor_at *f, int64_t row, size_t rows, int64_t col, size_t cols);
+
 /* One unit (macro tile) of a contraction, its stages included. */
 void pp_work_contract_start(pp_work *w);
 void pp_work_contract(pp_work *w, int64_t unit);

@@ -323,35 +323,66 @@ static void fill_random(void *out, size_t bytes)
     for (size_t i = 0; i < bytes; i++) ((char *)out)[i] = (char)random_bits();
 }
 
-static void check_tile(const pp_block_set *set, ppto_dtype dtype)
+/* A step of the chain, in the law's own words. */
+static uint64_t chain_of(ppto_dtype dtype, const pp_tile_job *job, size_t i, size_t j, uint64_t acc)
 {
-    enum { LDC_MORE = 3, MOST = 16 * 140 };
-    static elements a, b;
-    static char c[MOST * 8], want[MOST * 8];
-    const pp_contract_tile *tile = &set->contract[dtype];
-    const size_t size = ppto_dtype_size(dtype), ldc = tile->nr + LDC_MORE;
-    cr_assert(tile->run && tile->mr * ldc <= MOST);
-    for (size_t kc = 0; kc <= 5; kc++) {
-        cr_assert(kc * tile->mr <= N && kc * tile->nr <= N);
-        fill_samples(&a, dtype);
-        fill_samples(&b, dtype);
-        fill_random(c, sizeof c);
-        memcpy(want, c, sizeof c);
-        for (size_t i = 0; i < tile->mr; i++)
-            for (size_t j = 0; j < tile->nr; j++) {
-                uint64_t acc = element(c, dtype, i * ldc + j);
-                for (size_t k = 0; k < kc; k++)
-                    acc = pp_scalar_eval(PP_FMA, dtype, dtype, element(data(&a), dtype, k * tile->mr + i),
-                                         element(data(&b), dtype, k * tile->nr + j), acc);
-                memcpy(want + (i * ldc + j) * size, &acc, size);
-            }
-        tile->run(kc, data(&a), data(&b), c, ldc);
-        for (size_t i = 0; i < tile->mr * ldc; i++) {
-            uint64_t got = element(c, dtype, i), right = element(want, dtype, i);
-            cr_assert(got == right || (is_nan(dtype, got) && is_nan(dtype, right)),
-                      "%s %s: kc %zu, element %zu", set->name, ppto_dtype_name(dtype), kc, i);
-        }
+    const size_t size = ppto_dtype_size(dtype);
+    for (size_t k = 0; k < job->k; k++) {
+        const char *x = (const char *)job->a + (int64_t)i * job->a_row + (int64_t)k * job->a_step;
+        const char *y = (const char *)job->b + (int64_t)k * job->b_step + j * size;
+        acc = pp_scalar_eval(PP_FMA, dtype, dtype, element(x, dtype, 0), element(y, dtype, 0), acc);
     }
+    return job->last && pp_dtype_is_float(dtype) ? pp_scalar_eval(PP_ADD, dtype, dtype, acc, 0, 0) : acc;
+}
+
+/* C has LDC_MORE columns more than are asked for, and they stay as they are. */
+enum { LDC_MORE = 3, TILE_MOST = 16 * 140 };
+static void check_tile(const pp_block_set *set, ppto_dtype dtype, pp_tile_job job)
+{
+    static char c[TILE_MOST * 8], want[TILE_MOST * 8];
+    const size_t size = ppto_dtype_size(dtype);
+    job.c = c;
+    job.ldc = job.cols + LDC_MORE;
+    cr_assert(job.rows * job.ldc <= TILE_MOST);
+    fill_random(c, sizeof c);
+    memcpy(want, c, sizeof c);
+    for (size_t i = 0; i < job.rows; i++)
+        for (size_t j = 0; j < job.cols; j++) {
+            const size_t at = i * job.ldc + j;
+            const uint64_t acc = chain_of(dtype, &job, i, j, job.first ? 0 : element(c, dtype, at));
+            memcpy(want + at * size, &acc, size);
+        }
+    set->contract[dtype].run(&job);
+    for (size_t i = 0; i < job.rows * job.ldc; i++) {
+        uint64_t got = element(c, dtype, i), right = element(want, dtype, i);
+        cr_assert(got == right || (is_nan(dtype, got) && is_nan(dtype, right)),
+                  "%s %s: k %zu, %zu x %zu, element %zu", set->name, ppto_dtype_name(dtype), job.k, job.rows,
+                  job.cols, i);
+    }
+}
+
+/* Every number of rows and columns up to those of the tile, by packed panels and (floats) by rows far apart.
+ */
+static void check_tiles(const pp_block_set *set, ppto_dtype dtype)
+{
+    static elements a, b;
+    const pp_contract_tile *tile = &set->contract[dtype];
+    const int64_t size = (int64_t)ppto_dtype_size(dtype), apart = 7;
+    cr_assert_not_null(tile->run);
+    fill_samples(&a, dtype);
+    fill_samples(&b, dtype);
+    for (size_t rows = 1; rows <= tile->mr; rows++)
+        for (size_t cols = 1; cols <= tile->nr; cols += cols + 3 < tile->nr ? 3 : 1) {
+            pp_tile_job job = {.k = (rows + cols) % 6, .rows = rows, .cols = cols};
+            job.a = data(&a), job.b = data(&b);
+            job.first = rows % 2 == 0, job.last = cols % 2 == 0;
+            job.a_row = size, job.a_step = tile->mr * size, job.b_step = tile->nr * size;
+            cr_assert(job.k * tile->mr <= N && job.k * tile->nr <= N && rows * 7 <= N);
+            check_tile(set, dtype, job);
+            if (!pp_dtype_is_float(dtype)) continue;
+            job.a_row = apart * size, job.a_step = size, job.b_step = (int64_t)cols * size;
+            check_tile(set, dtype, job);
+        }
 }
 
 Test(blocks_contract, tiles_continue_one_chain)
@@ -359,7 +390,7 @@ Test(blocks_contract, tiles_continue_one_chain)
     FOR_EACH_SET(set)
     {
         cr_expect_null(set->contract[PPTO_BOOL].run);
-        for (int dtype = 1; dtype < PP_DTYPE_COUNT; dtype++) check_tile(set, (ppto_dtype)dtype);
+        for (int dtype = 1; dtype < PP_DTYPE_COUNT; dtype++) check_tiles(set, (ppto_dtype)dtype);
     }
 }
 
