@@ -19,6 +19,9 @@ typedef void (*pp_block_fn)(size_t n, void *out, const void *a, const void *b, c
  * folds. */
 typedef void (*pp_function_loop)(size_t n, void *const *out, const void *const *in);
 
+/* All of n elements (at least one) in a single result, in any order. */
+typedef void (*pp_reduce_fn)(size_t n, void *out, const void *in);
+
 /* Loops of one fold (keyed by the hashes of lift, step, join), states as arrays of structs-of-lanes:
  * lanes: up to PP_LANE_BLOCK elements of one block (in[i]: inputs, first element has position k0) reduced to
  * the block's joined state, written to state[s][0] (one element each; finish not applied). rows:  r rows of n
@@ -68,6 +71,10 @@ typedef struct pp_block_set {
     pp_block_fn cast[PP_DTYPE_COUNT][PP_DTYPE_COUNT];    /* from, to */
     pp_block_fn bitcast[PP_DTYPE_COUNT][PP_DTYPE_COUNT]; /* NULL where widths differ */
     pp_block_fn canonical[PP_DTYPE_COUNT];               /* floats: copy with canonical NaN; others: copy */
+    /* Folds of a row whose result does not depend on the order, by the row and the dtype of the elements;
+     * NULL where it does. The result has that dtype; of ADD it is one of 64 bits (i64, u64: they wrap alike).
+     */
+    pp_reduce_fn reduce[PP_SCALAR_COUNT][PP_DTYPE_COUNT];
     bool (*has_nan[PP_DTYPE_COUNT])(size_t n, const void *in);         /* floats; others: NULL */
     void (*fill)(size_t n, void *out, const void *value, size_t size); /* one element repeated */
     /* out[i] = table[idx[i] & (length - 1)], idx u32; elements of 4 or 8 bytes. Register permutes where they

@@ -16,6 +16,8 @@
 
 #define PLACE_HAS_NAN(d, ...) AT(d) = PP_HAS_NAN(d),
 
+#define PLACE_REDUCE(d, name) AT(d) = PP_REDUCE(name, d),
+
 #define PLACE_TILE(d, ...) AT(d) = {PP_TILE_ROWS(d), PP_TILE_COLUMNS(d), PP_TILE(d), NULL},
 
 pp_block_set PP_NAME(pp_blocks) = {
@@ -29,6 +31,11 @@ pp_block_set PP_NAME(pp_blocks) = {
     .cast = {PP_EACH_CAST(PLACE_PAIR, cast)},
     .bitcast = {PP_EACH_BITCAST(PLACE_PAIR, bitcast)},
     .canonical = {PP_EACH_ANY(PLACE_CANONICAL, )},
+    .reduce = {[PP_MIN] = {PP_EACH_NUM(PLACE_REDUCE, min)},
+               [PP_MAX] = {PP_EACH_NUM(PLACE_REDUCE, max)},
+               [PP_AND] = {PP_EACH_INTB(PLACE_REDUCE, and)},
+               [PP_OR] = {PP_EACH_INTB(PLACE_REDUCE, or)},
+               [PP_ADD] = {PP_EACH_INTB(PLACE_REDUCE, add)}},
     .has_nan = {PP_EACH_FLOAT(PLACE_HAS_NAN, )},
     .fill = PP_NAME(pp_move_fill),
     .table = PP_NAME(pp_move_table),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the block loops of one instruction set share: names, element types, and the declarations of every
  * loop. The files that include this header (blocks_scalar.c, blocks_cast.c, blocks_divide.c, blocks_move.c,
- * blocks_transpose.c, blocks_contract.c, blocks_set.c) are compiled once per instruction set; PP_SIMD
- * (absent: baseline) ends every global name, so that all sets live in one library. The scalar loops are made
- * from the rows of ops/scalar.def: a new row has its loops, its declarations and its places in the set
- * without another line. */
+ * blocks_reduce.c, blocks_transpose.c, blocks_contract.c, blocks_set.c) are compiled once per instruction
+ * set; PP_SIMD (absent: baseline) ends every global name, so that all sets live in one library. The scalar
+ * loops are made from the rows of ops/scalar.def: a new row has its loops, its declarations and its places in
+ * the set without another line. */
 #ifndef PP_BLOCKS_SIMD_H
 #define PP_BLOCKS_SIMD_H
 
@@ -99,6 +99,15 @@ PP_EACH_FLOAT(PP_DECLARE_HAS_NAN, )
 #define PP_DECLARE_DIVIDE(d, name) void PP_DIVIDE(name, d)(PP_BLOCK_ARGS);
 PP_EACH_DIVIDE(PP_DECLARE_DIVIDE, idiv)
 PP_EACH_DIVIDE(PP_DECLARE_DIVIDE, imod)
+
+/* blocks_reduce.c: see pp_block_set. */
+#define PP_REDUCE(name, d) PP_NAME(pp_reduce_##name##_##d)
+#define PP_DECLARE_REDUCE(d, name) void PP_REDUCE(name, d)(size_t n, void *out, const void *in);
+PP_EACH_NUM(PP_DECLARE_REDUCE, min)
+PP_EACH_NUM(PP_DECLARE_REDUCE, max)
+PP_EACH_INTB(PP_DECLARE_REDUCE, and)
+PP_EACH_INTB(PP_DECLARE_REDUCE, or)
+PP_EACH_INTB(PP_DECLARE_REDUCE, add)
 
 /* blocks_move.c, blocks_transpose.c: see pp_block_set. */
 void PP_NAME(pp_move_fill)(size_t n, void *out, const void *value, size_t size);

@@ -72,6 +72,10 @@ typedef struct pp_fold_code {
     pp_fcode *lift, *step, *join, *finish;
     pp_block_fn row, row_sv; /* the loops of a join that is one primitive row, else NULL */
     bool identity;           /* lift gives its input */
+    bool any_order;     /* join is one row whose result does not depend on the order, lift a copy or cast */
+    bool uncast;        /* the input is a cast, and is taken before it (pp_interp_fold_input) */
+    pp_reduce_fn whole; /* any_order: all elements of a row at once; NULL: by lanes */
+    uint8_t absorbs;    /* any_order, states of bool: the one that no element changes; else 2 */
     uint8_t n_results;
     uint8_t result[4]; /* dtypes of the finished components */
 } pp_fold_code;
@@ -95,6 +99,10 @@ struct pp_kernel {
 /* Builds the form without buffers: code of the stage that kept a value is repeated where it is read. false in
  * *possible where that would need a scan or could read what was stored meanwhile. */
 ppto_status pp_interp_bare(const pp_program *program, pp_arena *arena, pp_program *out, bool *possible);
+
+/* The instruction whose value is input i of a fold of the program. */
+uint32_t pp_interp_fold_input(const pp_program *program, const pp_fold_code *codes, uint32_t fold,
+                              uint32_t i);
 
 ppto_status pp_interp_compile(pp_device *device, const pp_program *program, pp_kernel **out, pp_error *err);
 void pp_interp_kernel_destroy(pp_kernel *kernel);
@@ -249,6 +257,7 @@ typedef struct pp_body {
     uint32_t value;               /* the view of a factor of a contraction */
     uint8_t value_level;
     bool inner;
+    bool only_folds; /* nothing else is seen of its tiles: no store, check or kept value */
 } pp_body;
 
 /* What the planner needs to know about the tiles. */

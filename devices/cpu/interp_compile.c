@@ -24,6 +24,66 @@ static void note_results(pp_fold_code *code)
         code->result[i] = finish != NULL ? finish->code[finish->result[i]].dtype : code->fold->state[i];
 }
 
+/* Whether a fold of this row has the same bits in any order: integers wrap, and the extremes of floats are
+ * one of the elements or NaN. */
+static bool in_any_order(pp_op row, ppto_dtype dtype)
+{
+    switch (row) {
+    case PP_MIN:
+    case PP_MAX: return true;
+    case PP_ADD:
+    case PP_MUL:
+    case PP_AND:
+    case PP_OR:
+    case PP_XOR: return !pp_dtype_is_float(dtype);
+    default: return false;
+    }
+}
+
+/* From a narrower integer or bool to one of 64 bits. */
+static bool widens(const pp_instr *instr, ppto_dtype from)
+{
+    return instr->op == PP_CAST && pp_dtype_width((ppto_dtype)instr->dtype) == 64 &&
+           !pp_dtype_is_float((ppto_dtype)instr->dtype) && !pp_dtype_is_float(from) &&
+           pp_dtype_width(from) < 64;
+}
+
+static bool lift_widens(const pp_fold *fold)
+{
+    const pp_function *f = fold->lift;
+    return !fold->joined && !fold->position && fold->n_inputs == 1 && f->n_code == 2 &&
+           f->code[0].op == PP_PARAM && f->code[1].a == 0 && f->result[0] == 1 &&
+           widens(&f->code[1], (ppto_dtype)f->param[0]);
+}
+
+uint32_t pp_interp_fold_input(const pp_program *program, const pp_fold_code *codes, uint32_t fold, uint32_t i)
+{
+    const uint32_t input = program->folds[fold].input[i];
+    return codes[fold].uncast ? program->code[input].a : input;
+}
+
+/* How a fold that may take its elements in any order does so. Sums of integers take what was widened for
+ * them as it was before. */
+static void choose_order(const pp_program *p, const pp_block_set *set, pp_op row, pp_fold_code *code)
+{
+    const pp_fold *fold = code->fold;
+    const pp_instr *input = &p->code[fold->input[0]];
+    ppto_dtype dtype = (ppto_dtype)input->dtype;
+    code->absorbs = 2;
+    if (row == PP_OP_COUNT || fold->law != PP_LAW_FOLD || fold->step != NULL || fold->n_states != 1 ||
+        !(code->identity || lift_widens(fold)) || !in_any_order(row, (ppto_dtype)fold->state[0]))
+        return;
+    code->any_order = true;
+    if (fold->state[0] == PPTO_BOOL) code->absorbs = row == PP_OR ? 1 : row == PP_AND ? 0 : 2;
+    if (p->frame != PP_FRAME_LANES || (row == PP_ADD && pp_dtype_width((ppto_dtype)fold->state[0]) != 64) ||
+        (row != PP_ADD && !code->identity))
+        return;
+    if (row == PP_ADD && code->identity && input->op == PP_CAST)
+        code->uncast = widens(input, (ppto_dtype)p->code[input->a].dtype);
+    if (code->uncast) dtype = (ppto_dtype)p->code[input->a].dtype;
+    code->whole = set->reduce[row][dtype];
+}
+
 static ppto_status compile_fold(pp_kernel *kernel, const pp_fold *fold, pp_fold_code *out, pp_error *err)
 {
     const pp_block_set *set = kernel->device->set;
@@ -40,6 +100,7 @@ static ppto_status compile_fold(pp_kernel *kernel, const pp_fold *fold, pp_fold_
     }
     out->identity = fold->joined || (out->lift != NULL && !fold->position && fold->n_inputs == 1 &&
                                      pp_fcode_is_identity(out->lift));
+    choose_order(kernel->plain.program, set, row, out);
     note_results(out);
     return PPTO_OK;
 }
@@ -91,7 +152,8 @@ static ppto_status mark_live(pp_kernel *kernel, pp_variant *variant, pp_error *e
     if (variant->live == NULL) return no_memory(err);
     for (uint32_t i = 0; i < p->n_code; i++) variant->live[i] = pp_instr_is_effect((pp_op)p->code[i].op);
     for (uint32_t f = 0; f < p->n_folds; f++)
-        for (uint32_t i = 0; i < p->folds[f].n_inputs; i++) variant->live[p->folds[f].input[i]] = true;
+        for (uint32_t i = 0; i < p->folds[f].n_inputs; i++)
+            variant->live[pp_interp_fold_input(p, kernel->folds, f, i)] = true;
     if (p->frame == PP_FRAME_CONTRACT) {
         variant->live[p->contract.a_value] = true;
         variant->live[p->contract.b_value] = true;
@@ -130,9 +192,9 @@ static ppto_status refuse_scatter(const pp_program *p, pp_error *err)
 static ppto_status compile(pp_kernel *kernel, pp_error *err)
 {
     PP_TRY(refuse_scatter(kernel->plain.program, err));
-    PP_TRY(mark_live(kernel, &kernel->plain, err));
     PP_TRY(compile_callees(kernel, err));
     PP_TRY(compile_folds(kernel, err));
+    PP_TRY(mark_live(kernel, &kernel->plain, err));
     PP_TRY(pack_tables(kernel, err));
     return build_bare(kernel, err);
 }

@@ -190,11 +190,29 @@ static void fold_turned(const pp_work *w, const pp_fold_code *code, const uint32
         memcpy(state[s], temp.lifted[s], rows * state_size(fold, s));
 }
 
+/* The tile's rows into element r of the state, joined with what is there unless it is the first tile. */
+static void fold_whole(pp_work *w, const pp_fold_code *code, uint32_t view, char *state, bool first)
+{
+    const size_t size = state_size(code->fold, 0);
+    for (size_t r = 0; r < w->rows; r++, state += size) {
+        const char *in = w->views[view].at + (int64_t)r * w->views[view].pitch;
+        uint64_t more;
+        code->whole(w->cols, first ? (void *)state : &more, in);
+        if (!first) code->row(1, state, state, &more, NULL);
+    }
+}
+
 /* The tile's rows, a block each, into element r of the states. */
-static void fold_lanes(pp_work *w, const pp_fold_code *code, const uint32_t *view, void *const *state)
+static void fold_lanes(pp_work *w, const pp_fold_code *code, const uint32_t *view, void *const *state,
+                       bool first)
 {
     const pp_fold *fold = code->fold;
-    if (w->cols <= PP_LANES && w->rows >= TURNED_ROWS) {
+    const bool turned = w->cols <= PP_LANES && w->rows >= TURNED_ROWS;
+    if (code->whole != NULL && (!turned || !first || code->uncast)) {
+        fold_whole(w, code, view[0], state[0], first);
+        return;
+    }
+    if (turned) {
         fold_turned(w, code, view, state);
         return;
     }
@@ -307,6 +325,12 @@ static void target(const pp_work *w, const pp_fold *fold, const pp_fold_at *at, 
                               : (char *)launch->shared + at->partial[s] + (size_t)place * state_size(fold, s);
 }
 
+/* Whether there are no blocks: one state takes all tiles of the range. */
+static bool accumulates(const pp_work *w, const pp_fold_code *code)
+{
+    return is_lanes(w) ? code->whole != NULL : code->any_order;
+}
+
 void pp_work_fold_tile(pp_work *w, const pp_body *body)
 {
     const pp_dim_id minor = is_lanes(w) ? PP_DIM_COLS : PP_DIM_ROWS;
@@ -317,15 +341,16 @@ void pp_work_fold_tile(pp_work *w, const pp_body *body)
         const pp_fold_at *at = &w->launch->folds[body->first_fold + f];
         void *state[MAX_STATES];
         if (code->fold->law == PP_LAW_SCAN) continue;
-        if (w->length <= length)
+        const bool whole = w->length <= length || accumulates(w, code);
+        if (whole)
             target(w, code->fold, at, state);
         else
             for (unsigned s = 0; s < code->fold->n_states; s++) state[s] = w->scratch + at->state[s];
         if (is_lanes(w))
-            fold_lanes(w, code, body->input[f], state);
+            fold_lanes(w, code, body->input[f], state, from == 0);
         else
-            fold_rows(w, code, body->input[f], state, from % length == 0);
-        if (w->length > length && (to % length == 0 || to == w->length))
+            fold_rows(w, code, body->input[f], state, whole ? from == 0 : from % length == 0);
+        if (!whole && (to % length == 0 || to == w->length))
             push(w, code, at, (uint64_t)(from / length), (const void *const *)state);
     }
 }
@@ -346,13 +371,27 @@ static void finish(const pp_work *w, const pp_fold_code *code, const pp_fold_at 
         copy_states(code->fold, n, out, in);
 }
 
+bool pp_work_fold_settled(const pp_work *w, const pp_body *body)
+{
+    if (!body->only_folds || w->launch->kernel->device->count_bytes) return false;
+    for (uint32_t f = 0; f < body->n_folds; f++) {
+        const pp_fold_code *code = &w->launch->kernel->folds[body->first_fold + f];
+        void *state[MAX_STATES];
+        if (code->absorbs > 1 || !accumulates(w, code)) return false;
+        target(w, code->fold, &w->launch->folds[body->first_fold + f], state);
+        if (memchr(state[0], !code->absorbs, major_n(w)) != NULL) return false;
+    }
+    return body->n_folds > 0;
+}
+
 void pp_work_fold_end(pp_work *w, const pp_body *body)
 {
     for (uint32_t f = 0; f < body->n_folds; f++) {
         const pp_fold_code *code = &w->launch->kernel->folds[body->first_fold + f];
         const pp_fold_at *at = &w->launch->folds[body->first_fold + f];
         const int64_t length = block_length(w);
-        if (w->length == 0 || (code->fold->law == PP_LAW_FOLD && w->length > length)) {
+        const bool blocks = w->length > length && !accumulates(w, code);
+        if (w->length == 0 || (code->fold->law == PP_LAW_FOLD && blocks)) {
             void *out[MAX_STATES];
             target(w, code->fold, at, out);
             pop_all(w, code, at, (uint64_t)((w->length + length - 1) / length), out);

@@ -18,6 +18,7 @@
 #define STRIP_LEAST 16
 #define LINE 16         /* rows of a tile of LANES that turns a tensor */
 #define MAP_BYTES 16384 /* of a tile of an output of MAP: it is looked at once more for NaN */
+#define WHOLE_MAX 16384 /* elements of a tile of LANES whose folds take any length */
 #define SQUARE 64       /* side of a tile that turns a tensor */
 #define GUARD_LEAST 256 /* columns of a tile that ends where guards change */
 
@@ -125,7 +126,8 @@ ppto_status pp_interp_plan_stage(pp_launch *launch, uint32_t stage, size_t *mino
                          .rows = launch->rows,
                          .cols = launch->cols};
     r.single[launch->major_dim] = !contract && launch->major.count == 1;
-    r.single[minor] = !contract && launch->minor.count == 1;
+    r.single[minor] = !contract && launch->minor.count == 1 &&
+                      (p->frame != PP_FRAME_LANES || launch->minor.total <= PP_LANE_BLOCK); /* no chunks */
     return pp_interp_plan(launch, &r, &launch->bodies[stage], minor_bytes, hot_bytes);
 }
 
@@ -139,6 +141,15 @@ static ppto_status plan_stages(pp_launch *launch, size_t *minor_bytes, size_t *h
         if (hot > *hot_bytes) *hot_bytes = hot;
     }
     return PPTO_OK;
+}
+
+/* Whether every fold takes a row at once, however long: then a tile may be longer than a block. */
+static bool all_whole(const pp_launch *launch)
+{
+    const pp_program *p = launch->variant->program;
+    bool whole = p->frame == PP_FRAME_LANES && p->n_folds > 0;
+    for (uint32_t f = 0; f < p->n_folds; f++) whole = whole && launch->kernel->folds[f].whole != NULL;
+    return whole;
 }
 
 static int64_t stored_size(const pp_launch *launch)
@@ -160,8 +171,9 @@ static ppto_status tile_elements(pp_launch *launch, int64_t *out)
     launch->n_views = 0;
     launch->fixed_bytes = 0;
     const size_t per_element = hot / (TRIAL_ROWS * TRIAL_COLS);
-    const int64_t most =
-        launch->variant->program->frame == PP_FRAME_MAP ? MAP_BYTES / stored_size(launch) : PP_TILE_MAX;
+    const int64_t most = launch->variant->program->frame == PP_FRAME_MAP ? MAP_BYTES / stored_size(launch)
+                         : all_whole(launch)                             ? WHOLE_MAX
+                                                                         : PP_TILE_MAX;
     *out = per_element == 0 ? most : (int64_t)(PP_TILE_BYTES / per_element);
     *out = larger(512, smaller(*out, most)) & ~(int64_t)63;
     return PPTO_OK;
@@ -222,8 +234,9 @@ static void lanes_tiles(pp_launch *launch, int64_t elements, int64_t *rows, int6
 {
     const int64_t k = launch->space.dim[PP_DIM_COLS].total,
                   kept = buffer_row_bytes(launch->variant->program) * k;
-    *cols = larger(1, smaller(k, PP_LANE_BLOCK));
-    *rows = k > PP_LANE_BLOCK ? 1 : larger(1, elements / *cols);
+    const int64_t block = all_whole(launch) ? elements : PP_LANE_BLOCK;
+    *cols = larger(1, smaller(k, block));
+    *rows = k > block ? 1 : larger(1, elements / *cols);
     if (turns(launch)) *rows = larger(*rows, LINE); /* whole cache lines of what lies against the lanes */
     if (kept > 0) *rows = larger(1, smaller(*rows, PP_BUFFER_BYTES / kept));
     *rows = smaller(*rows, launch->space.dim[PP_DIM_ROWS].total);

@@ -137,15 +137,28 @@ static ppto_status plan_fold_inputs(pp_planner *p, pp_body *out)
     out->input = pp_arena_alloc(&p->launch->arena, (stage->n_folds + 1u) * sizeof *out->input);
     if (out->input == NULL) return PPTO_E_NOMEM;
     for (uint32_t f = 0; f < stage->n_folds; f++) {
-        const pp_fold *fold = &p->program->folds[stage->first_fold + f];
+        const uint32_t at = stage->first_fold + f;
+        const pp_fold *fold = &p->program->folds[at];
         if (fold->law == PP_LAW_SCAN) {
-            if (p->scan[f] == PP_NONE) PP_TRY(pp_plan_scan(p, stage->first_fold + f, &p->scan[f]));
+            if (p->scan[f] == PP_NONE) PP_TRY(pp_plan_scan(p, at, &p->scan[f]));
             continue;
         }
         for (uint32_t i = 0; i < fold->n_inputs; i++)
-            PP_TRY(pp_plan_vector(p, pp_plan_view_of(p, fold->input[i]), p->all, &out->input[f][i]));
+            PP_TRY(pp_plan_vector(p, pp_plan_view_of(p, pp_plan_fold_input(p, at, i)), p->all,
+                                  &out->input[f][i]));
     }
     return PPTO_OK;
+}
+
+uint32_t pp_plan_fold_input(const pp_planner *p, uint32_t fold, uint32_t i)
+{
+    return pp_interp_fold_input(p->program, p->launch->kernel->folds, fold, i);
+}
+
+static bool is_seen(const pp_step *step)
+{
+    return step->kind == PP_STEP_STORE || step->kind == PP_STEP_CHECK || step->kind == PP_STEP_KEEP ||
+           step->kind == PP_STEP_SCAN;
 }
 
 /* Splits the steps by group; indices of direct sinks become those of the group. */
@@ -154,6 +167,8 @@ static ppto_status split_groups(pp_planner *p, pp_body *out)
     uint32_t *place = pp_arena_alloc(&p->launch->arena, (p->steps.n + 1u) * sizeof *place);
     if (place == NULL) return PPTO_E_NOMEM;
     for (uint32_t i = 0; i < p->steps.n; i++) place[i] = out->n_steps[p->steps.at[i].group]++;
+    for (uint32_t i = 0; i < p->steps.n; i++)
+        if (is_seen(&p->steps.at[i]) && p->steps.at[i].group == PP_GROUP_MINOR) out->only_folds = false;
     for (unsigned g = 0; g < PP_GROUPS; g++) {
         out->steps[g] = pp_arena_alloc(&p->launch->arena, (out->n_steps[g] + 1u) * sizeof *out->steps[g]);
         if (out->steps[g] == NULL) return PPTO_E_NOMEM;
@@ -205,8 +220,10 @@ ppto_status pp_interp_plan(pp_launch *launch, const pp_plan_request *request, pp
                     .cols_mask = space->dim[PP_DIM_COLS].mask};
     p.all = pp_plan_level(&p, p.rows_mask | p.cols_mask);
     p.wide = request->rows == 1 || request->cols >= PP_WIDE;
-    *out =
-        (pp_body){.space = space, .value = PP_NONE, .inner = request->stage == NULL || request->stage->inner};
+    *out = (pp_body){.space = space,
+                     .value = PP_NONE,
+                     .only_folds = true,
+                     .inner = request->stage == NULL || request->stage->inner};
     ppto_status status = plan(&p, out);
     launch->n_views += (uint32_t)p.views.n;
     for (uint32_t v = 0; status == PPTO_OK && v < p.views.n; v++)

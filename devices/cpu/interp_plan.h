@@ -68,4 +68,7 @@ ppto_status pp_plan_scan(pp_planner *p, uint32_t fold, uint32_t *first);
  */
 ppto_status pp_plan_vector(pp_planner *p, uint32_t view, uint8_t level, uint32_t *out);
 
+/* Which instruction is input i of a fold. */
+uint32_t pp_plan_fold_input(const pp_planner *p, uint32_t fold, uint32_t i);
+
 #endif

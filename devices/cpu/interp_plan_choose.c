@@ -67,8 +67,9 @@ static void count_uses(const uses *u)
         pp_instr_affines(u->p->program, instr, note_affine, (void *)u);
     }
     for (uint32_t f = 0; r->stage != NULL && f < r->stage->n_folds; f++) {
-        const pp_fold *fold = &u->p->program->folds[r->stage->first_fold + f];
-        for (uint32_t i = 0; i < fold->n_inputs; i++) note(u, u->other, fold->input[i]);
+        const uint32_t at = r->stage->first_fold + f;
+        for (uint32_t i = 0; i < u->p->program->folds[at].n_inputs; i++)
+            note(u, u->other, pp_plan_fold_input(u->p, at, i));
     }
     note(u, u->other, r->value);
 }

@@ -108,6 +108,8 @@ void pp_gather_elements(pp_work *w, const pp_step *step, const pp_rect *rect);
  */
 void pp_work_fold_tile(pp_work *w, const pp_body *body);
 void pp_work_fold_end(pp_work *w, const pp_body *body);
+/* Whether no further tile can change the states, or anything else that is seen. */
+bool pp_work_fold_settled(const pp_work *w, const pp_body *body);
 void pp_work_fold_join(pp_work *w,
                        const pp_body *body); /* split: joins the chunks of the current major tile */
 /* Scratch of one fold beyond its states: positions, lanes, lifted elements and a copy of them. */
