@@ -154,6 +154,7 @@ static inline const uint32_t *pp_flat_operands(const pp_flat *flat, uint32_t id)
 }
 const char *pp_prim_kind_name(pp_prim_kind kind);
 void pp_flat_print(const pp_flat *flat, pp_text *out);
+void pp_flat_print_prim(const pp_flat *flat, uint32_t id, pp_text *out); /* "map.add %1 %2" */
 ppto_status pp_flat_verify(const pp_flat *flat, pp_error *err);
 
 #endif

@@ -91,13 +91,20 @@ static void print_details(const pp_flat *flat, const pp_prim *p, pp_text *out)
     }
 }
 
+void pp_flat_print_prim(const pp_flat *flat, uint32_t id, pp_text *out)
+{
+    const pp_prim *p = pp_flat_prim(flat, id);
+    pp_text_add(out, "%s", pp_prim_kind_name((pp_prim_kind)p->kind));
+    print_details(flat, p, out);
+    for (uint32_t i = 0; i < p->n_operands; i++) pp_text_add(out, " %%%u", pp_flat_operands(flat, id)[i]);
+}
+
 void pp_flat_print(const pp_flat *flat, pp_text *out)
 {
     for (uint32_t id = 0; id < flat->prims.n; id++) {
         const pp_prim *p = pp_flat_prim(flat, id);
-        pp_text_add(out, "%%%u = %s", id, pp_prim_kind_name((pp_prim_kind)p->kind));
-        print_details(flat, p, out);
-        for (uint32_t i = 0; i < p->n_operands; i++) pp_text_add(out, " %%%u", pp_flat_operands(flat, id)[i]);
+        pp_text_add(out, "%%%u = ", id);
+        pp_flat_print_prim(flat, id, out);
         pp_text_add(out, " : ");
         pp_type_print(flat->types, pp_flat_type(flat, id), out);
         if (p->stream != 0) pp_text_add(out, " on stream %u", p->stream);

@@ -65,8 +65,8 @@ ppto_status pp_graph_call(pp_graph *graph, const pp_definition *definition, cons
                           size_t *n_results);
 /* Evaluates a parsed expression or program by recording its calls. dollars: what $0, $1, … stand for. Free
  * names that are no input yet are declared through `declare` (NULL: E_NAME). Inputs declared in the text are
- * created (or matched with existing ones). results in the graph's arena; names[i]: of `output NAME`, NULL for
- * a bare expression. */
+ * created (or matched with existing ones). site: of every node; without a file each has its place in the
+ * text. results in the graph's arena; names[i]: of `output NAME`, NULL for a bare expression. */
 typedef ppto_status (*pp_declare_input)(void *arg, pp_graph *graph, const char *name, pp_ref *out,
                                         pp_error *err);
 ppto_status pp_graph_text(pp_graph *graph, const pp_unit *unit, const pp_ref *dollars, size_t n_dollars,

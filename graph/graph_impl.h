@@ -7,6 +7,8 @@
 
 #include "graph/evaluate.h"
 
+enum { PP_OPERAND_MARK = 1 }; /* no character of a text */
+
 typedef struct pp_expansion {
     const pp_definition *definition;
     const uint64_t *key;
@@ -17,6 +19,7 @@ typedef struct pp_expansion {
     const pp_type_id *types; /* of the results */
     const uint16_t *fits;    /* per operand: integer dtypes a weak integer literal must fit, a bit set */
     const char *text;        /* operator and parameters, for signatures */
+    const char *arguments;   /* the same for people: "\1, axis=-1", PP_OPERAND_MARK for each operand */
     uint64_t hash;           /* of text */
 } pp_expansion;
 

@@ -7,6 +7,7 @@
  * definition that cannot be read for want of memory leaves nothing behind and is tried again next time.
  * Traits of other texts (elementwise, depends on literal values, recursion) are found in library_scan.c. */
 #define _XOPEN_SOURCE 700
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,11 +59,13 @@ void pp_library_destroy(pp_library *library)
     pp_vec_free(&library->monoids);
     pp_vec_free(&library->tables);
     pp_vec_free(&library->memos);
+    pp_vec_free(&library->files);
     pp_map_free(&library->by_name);
     pp_map_free(&library->by_function);
     pp_map_free(&library->by_monoid);
     pp_map_free(&library->by_table);
     pp_map_free(&library->by_key);
+    pp_map_free(&library->by_file);
     pp_types_destroy(library->scratch);
     pp_arena_free(&library->arena);
     pthread_mutex_destroy(&library->mutex);
@@ -201,11 +204,20 @@ bool pp_library_traits(const pp_library *library, const char *name, pp_traits *t
     return row != NULL;
 }
 
-/* Keeps the nearer of best and name; least: how near best is. */
+static size_t common(const char *a, const char *b)
+{
+    size_t n = 0;
+    while (a[n] != '\0' && a[n] == b[n]) n++;
+    return n;
+}
+
+/* Keeps the nearer of best and name, of two as near the one that begins more alike, whatever the order they
+ * are asked in. least: how near best is. */
 static void nearer(const char *name, const char *to, const char **best, unsigned *least)
 {
-    unsigned distance = name[0] == '_' ? *least : pp_text_distance(to, name);
-    if (distance >= *least) return;
+    unsigned distance = name[0] == '_' ? UINT_MAX : pp_text_distance(to, name);
+    if (distance > *least || (*best == NULL && distance == *least)) return;
+    if (distance == *least && common(name, to) <= common(*best, to)) return;
     *least = distance;
     *best = name;
 }

@@ -39,6 +39,7 @@ size_t pp_library_aliases(pp_library *library, const char *name, const char **ou
 bool pp_library_elementwise(pp_library *library, const pp_definition *definition);
 
 /* Interning by content: gives the library's own copy (deep copy made when new). */
+const char *pp_library_file(pp_library *library, const char *file); /* a text's name; NULL: out of memory */
 ppto_status pp_library_function(pp_library *library, const pp_function *function, const pp_function **out);
 ppto_status pp_library_monoid(pp_library *library, const pp_monoid *monoid, const pp_monoid **out);
 const pp_table *pp_library_table(pp_library *library, const pp_table *table); /* NULL: out of memory */

@@ -15,6 +15,43 @@ static void *copy_bytes(pp_library *library, const void *bytes, size_t size, boo
     return copy;
 }
 
+/* ---- names of texts: places of recorded calls outlive the graph -------------------------------------- */
+
+typedef struct file_key {
+    const pp_library *library;
+    const char *file;
+} file_key;
+
+static bool same_file(const void *context, uint32_t value)
+{
+    const file_key *key = context;
+    return strcmp(key->library->files.at[value], key->file) == 0;
+}
+
+static const char *intern_file(pp_library *library, const char *file)
+{
+    uint32_t at;
+    bool ok = true;
+    file_key key = {library, file};
+    uint64_t hash = pp_hash_bytes(file, strlen(file), 29);
+    if (pp_map_find(&library->by_file, hash, same_file, &key, &at)) return library->files.at[at];
+    const char *copy = copy_bytes(library, file, strlen(file) + 1, &ok);
+    if (!ok || pp_vec_push(&library->files, copy) != PPTO_OK) return NULL;
+    if (pp_map_insert(&library->by_file, hash, (uint32_t)library->files.n - 1) == PPTO_OK) return copy;
+    library->files.n--;
+    return NULL;
+}
+
+const char *pp_library_file(pp_library *library, const char *file)
+{
+    pp_library_lock(library);
+    const char *own = intern_file(library, file);
+    pp_library_unlock(library);
+    return own;
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------ */
+
 static uint64_t hash_table(const pp_table *table)
 {
     uint64_t hash = pp_hash_mix(pp_hash_mix(3, table->dtype), table->length);

@@ -35,7 +35,8 @@ struct pp_library {
     PP_VEC(const pp_monoid *) monoids;
     PP_VEC(const pp_table *) tables;
     PP_VEC(pp_memo) memos;
-    pp_map by_function, by_monoid, by_table, by_key;
+    PP_VEC(const char *) files;
+    pp_map by_function, by_monoid, by_table, by_key, by_file;
     pp_types *scratch;
     pp_arena arena;
 };

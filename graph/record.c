@@ -258,6 +258,43 @@ static ppto_status describe(call *c, pp_expansion *x)
     return x->text != NULL ? PPTO_OK : PPTO_E_NOMEM;
 }
 
+/* One value of a parameter; what stands for an operand in `arguments` stands for nothing else. */
+static void show_value(const call *c, const pp_value *value, pp_text *out)
+{
+    size_t before = out->n;
+    if (value->kind == PP_V_REF) {
+        pp_text_add(out, "%c", PP_OPERAND_MARK);
+        return;
+    }
+    pp_value_print(c->ev.sizes, value, out);
+    for (size_t i = before; !out->failed && i < out->n; i++)
+        if (out->at[i] == PP_OPERAND_MARK) out->at[i] = '?';
+}
+
+/* The call as people read it: tensors by place, parameters by name. */
+static ppto_status show(call *c, pp_expansion *x)
+{
+    pp_text text = {0};
+    for (size_t i = 0; i < pp_eval_params(c->definition); i++) {
+        const pp_param *p = pp_eval_param(c->definition, i);
+        const pp_value *value = &c->bound[i];
+        pp_text_add(&text, "%s", i != 0 ? ", " : "");
+        if (!pp_param_is_tensor(p)) pp_text_add(&text, "%s=", p->name);
+        if (p->spec != PP_SPEC_TENSORS) {
+            show_value(c, value, &text);
+            continue;
+        }
+        for (uint32_t k = 0; k < value->n; k++) {
+            pp_text_add(&text, k == 0 ? "[" : ", ");
+            show_value(c, &value->u.items[k], &text);
+        }
+        pp_text_add(&text, value->n == 0 ? "[]" : "]");
+    }
+    x->arguments = text.failed ? NULL : pp_arena_strndup(&c->graph->arena, text.n ? text.at : "", text.n);
+    pp_text_free(&text);
+    return x->arguments != NULL ? PPTO_OK : PPTO_E_NOMEM;
+}
+
 static ppto_status fill_expansion(call *c, pp_expansion *x)
 {
     pp_graph *graph = c->graph;
@@ -281,6 +318,7 @@ static ppto_status fill_expansion(call *c, pp_expansion *x)
     x->fits = fits;
     x->key = key;
     x->n_key = graph->key.n;
+    PP_TRY(show(c, x));
     return describe(c, x);
 }
 

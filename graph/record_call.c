@@ -51,7 +51,8 @@ static ppto_status take_arg(pp_graph *graph, const pp_arg *arg, pp_arena *arena,
 
 static void add_site(pp_text *text, ppto_site site)
 {
-    if (site.file != NULL) pp_text_add(text, " at %s:%d", site.file, site.line);
+    char place[PP_SITE_ROOM];
+    if (site.file != NULL) pp_text_add(text, " at %s", pp_site_text(&site, place, sizeof place));
 }
 
 static void add_input(pp_graph *graph, pp_text *text, const pp_node *node)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Programs and expressions: the evaluator in GRAPH mode, with what only a program has: inputs, free names,
- * what C passed along, outputs. A message carries the place in the text. */
+ * what C passed along, outputs. A message carries the place in the text, and so does a node when C does not
+ * say where the text stands. */
 #include <string.h>
 
 #include "graph/graph_impl.h"
+#include "graph/text_place.h"
 
 struct pp_eval_program {
     const pp_unit *unit;
@@ -11,7 +13,9 @@ struct pp_eval_program {
     size_t n_dollars;
     pp_declare_input declare;
     void *arg;
-    ppto_site site;
+    ppto_site site; /* file NULL: each node's place in the text */
+    pp_text_places places;
+    const char *file;
     PP_VEC(const char *) names; /* of results */
     PP_VEC(pp_ref) results;
     pp_scope outputs; /* the names that are given */
@@ -30,6 +34,18 @@ static ppto_status dollar(pp_eval *ev, const char *name, pp_value *out)
     *out = (pp_value){.kind = PP_V_REF, .u.ref = ev->program->dollars[i]};
     return out->u.ref.node != PP_NONE ? PPTO_OK
                                       : pp_eval_fail(ev, PPTO_E_VALUE, "`%.20s` is no tensor", name);
+}
+
+static ppto_status site_at(pp_eval *ev, uint32_t at, ppto_site *out)
+{
+    pp_eval_program *program = ev->program;
+    uint32_t line, column;
+    *out = program->site;
+    if (out->file != NULL) return PPTO_OK;
+    PP_TRY(pp_text_place(&program->places, at, &line, &column));
+    if (program->file == NULL) program->file = pp_library_file(ev->library, program->unit->file);
+    *out = (ppto_site){program->file, "", (int32_t)line, (int32_t)column};
+    return program->file != NULL ? PPTO_OK : PPTO_E_NOMEM;
 }
 
 static bool named_size(const pp_eval *ev, const char *name, pp_value *out)
@@ -72,9 +88,10 @@ ppto_status pp_program_call(pp_eval *ev, const pp_definition *definition, const 
                             const pp_given *given, size_t n, bool scan, pp_value *out)
 {
     uint32_t node;
+    ppto_site site;
     ev->at = at;
-    PP_TRY(
-        pp_graph_record(ev->graph, definition, called_as, given, n, scan, ev->program->site, ev->err, &node));
+    PP_TRY(site_at(ev, at, &site));
+    PP_TRY(pp_graph_record(ev->graph, definition, called_as, given, n, scan, site, ev->err, &node));
     uint32_t count = pp_graph_results(ev->graph, node);
     bool listed = ev->graph->nodes.at[node].u.expansion->listed;
     *out = (pp_value){.kind = PP_V_REF, .u.ref = {node, 0}};
@@ -91,6 +108,7 @@ ppto_status pp_program_call(pp_eval *ev, const pp_definition *definition, const 
 static ppto_status declared_input(pp_eval *ev, const pp_input_decl *decl)
 {
     pp_type type = {.dtype = decl->dtype};
+    ppto_site site;
     pp_ref ref;
     pp_type_id id;
     ev->at = decl->at;
@@ -98,7 +116,9 @@ static ppto_status declared_input(pp_eval *ev, const pp_input_decl *decl)
         return pp_eval_fail(ev, PPTO_E_NAME, "`%.60s` is an operator, expected another name", decl->name);
     PP_TRY(pp_type_parse_dims(ev->types, decl->dims, &type, ev->err));
     if (!pp_graph_find_input(ev->graph, decl->name, &ref))
-        return pp_graph_input_type(ev->graph, decl->name, &type, ev->program->site, &ref);
+        return site_at(ev, decl->at, &site) == PPTO_OK
+                   ? pp_graph_input_type(ev->graph, decl->name, &type, site, &ref)
+                   : PPTO_E_NOMEM;
     PP_TRY(pp_type_intern(ev->types, &type, &id));
     if (id == pp_graph_type(ev->graph, ref)) return PPTO_OK;
     pp_text text = {0};
@@ -115,10 +135,13 @@ static ppto_status add_result(pp_eval *ev, const char *name, const pp_value *val
 {
     pp_eval_program *program = ev->program;
     pp_value ref = *value;
+    ppto_site site;
     if (name != NULL && pp_scope_find(&program->outputs, name, 0) != PP_SCOPE_NONE)
         return pp_eval_fail(ev, PPTO_E_NAME, "the output `%.60s` is given twice", name);
-    if (value->kind == PP_V_INT || value->kind == PP_V_FLOAT)
-        PP_TRY(pp_graph_number(ev->graph, value, program->site, &ref));
+    if (value->kind == PP_V_INT || value->kind == PP_V_FLOAT) {
+        PP_TRY(site_at(ev, ev->at, &site));
+        PP_TRY(pp_graph_number(ev->graph, value, site, &ref));
+    }
     if (pp_value_is_wide(&ref)) return pp_eval_no_fit(ev, value, PPTO_I64);
     if (ref.kind != PP_V_REF) return pp_eval_fail(ev, PPTO_E_VALUE, "a result is a tensor or a number");
     if (name != NULL) PP_TRY(pp_scope_push(&program->outputs, name));
@@ -209,7 +232,8 @@ ppto_status pp_graph_text(pp_graph *graph, const pp_unit *unit, const pp_ref *do
                                .n_dollars = n_dollars,
                                .declare = declare,
                                .arg = arg,
-                               .site = site};
+                               .site = site,
+                               .places = {.unit = unit}};
     pp_eval ev = {.mode = PP_EVAL_GRAPH,
                   .library = graph->library,
                   .types = graph->types,
@@ -228,6 +252,7 @@ ppto_status pp_graph_text(pp_graph *graph, const pp_unit *unit, const pp_ref *do
         pp_graph_keep_error(graph, &placed);
     }
     pp_scope_free(&program.outputs);
+    pp_vec_free(&program.places.marks);
     pp_vec_free(&program.names);
     pp_vec_free(&program.results);
     pp_eval_free(&ev);

@@ -17,7 +17,7 @@ _ppto()
     --device) words='cpu reference' ;;
     --tier) words='auto interp jit' ;;
     --simd) words='baseline avx2 avx512' ;;
-    --stage) words='summary graph fused kernel plan source' ;;
+    --stage) words='summary graph simplified fused kernel plan source' ;;
     --color) words='auto always never' ;;
     --log-level) words='0 1 2 3' ;;
     --threads | --warmup | --repeat | --rtol | --atol | --memory-limit) return ;;

@@ -66,15 +66,16 @@ PPTO_API ppto_status ppto_program_stats(const ppto_program *program,
                                         ppto_stats *stats); /* stats->size set by the caller */
 
 typedef enum ppto_explain_stage {
-    PPTO_EXPLAIN_SUMMARY, /* kernels, bytes, what was not fused and why */
-    PPTO_EXPLAIN_GRAPH,   /* the flat graph before and after simplification */
-    PPTO_EXPLAIN_FUSED,
-    PPTO_EXPLAIN_KERNEL, /* the kernel programs */
-    PPTO_EXPLAIN_PLAN,   /* steps, buffers and offsets; needs sizes */
-    PPTO_EXPLAIN_SOURCE  /* C99 text of every kernel */
+    PPTO_EXPLAIN_SUMMARY,    /* kernels, bytes, what was not fused and why */
+    PPTO_EXPLAIN_GRAPH,      /* the operator calls as recorded, with types and places */
+    PPTO_EXPLAIN_SIMPLIFIED, /* the tensor primitives they mean, simplified */
+    PPTO_EXPLAIN_FUSED,      /* groups, and why not more */
+    PPTO_EXPLAIN_KERNEL,     /* the kernel programs */
+    PPTO_EXPLAIN_PLAN,       /* steps, buffers and offsets; needs sizes */
+    PPTO_EXPLAIN_SOURCE      /* C99 text of every kernel */
 } ppto_explain_stage;
-/* What the plan does. Sizes come from bound inputs, as far as they are bound. json: "ppto-explain/1" (stage
- * SUMMARY). */
+/* What the plan does. Sizes come from bound inputs, as far as they are bound. json: "ppto-explain/1" (stages
+ * SUMMARY, GRAPH and SIMPLIFIED; E_UNSUPPORTED for others). */
 PPTO_API ppto_status ppto_program_explain(ppto_program *program, ppto_explain_stage stage, bool json,
                                           char **text);
 /* Text of the last run's tasks: step, phase, task, worker, start and end in ns, one per line. Off until asked

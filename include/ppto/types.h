@@ -60,17 +60,18 @@ typedef enum ppto_dtype {
 
 #define PPTO_MAX_RANK 16
 
-/* Where a call was written. Static strings; never freed. */
+/* Where a call was written. Static strings, or of a text: the context's, which frees them last. */
 typedef struct ppto_site {
     const char *file;
     const char *function;
     int32_t line;
+    int32_t column; /* of a call in a text of the operator language; 0: not known */
 } ppto_site;
 
 #ifdef __cplusplus
-#define PPTO_HERE (ppto_site{__FILE__, __func__, __LINE__})
+#define PPTO_HERE (ppto_site{__FILE__, __func__, __LINE__, 0})
 #else
-#define PPTO_HERE ((ppto_site){__FILE__, __func__, __LINE__})
+#define PPTO_HERE ((ppto_site){__FILE__, __func__, __LINE__, 0})
 #endif
 
 PPTO_API const char *ppto_status_name(ppto_status status);

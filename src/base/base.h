@@ -33,6 +33,9 @@ ppto_status pp_fail(pp_error *err, ppto_status code, const char *format, ...) PP
 ppto_status pp_fail_errno(pp_error *err, const char *what, int number);
 ppto_status pp_errno_status(int number);
 void pp_error_clear(pp_error *err);
+/* "file:line" or "file:line:column" in out, "" when the place is not known; gives out. */
+enum { PP_SITE_ROOM = 320 };
+const char *pp_site_text(const ppto_site *site, char *out, size_t room);
 
 /* Forward a failure to the caller. */
 #define PP_TRY(expression)                                                                                   \

@@ -69,5 +69,16 @@ void pp_error_clear(pp_error *err)
     if (err == NULL) return;
     err->code = PPTO_OK;
     err->text[0] = '\0';
-    err->site = (ppto_site){NULL, NULL, 0};
+    err->site = (ppto_site){0};
+}
+
+const char *pp_site_text(const ppto_site *site, char *out, size_t room)
+{
+    out[0] = '\0';
+    if (site->file == NULL) return out;
+    if (site->column > 0)
+        (void)snprintf(out, room, "%s:%d:%d", site->file, (int)site->line, (int)site->column);
+    else
+        (void)snprintf(out, room, "%s:%d", site->file, (int)site->line);
+    return out;
 }

@@ -167,7 +167,7 @@ static ppto_tensor *declare(void *arg, ppto_graph *graph, const char *name)
     }
     b->used = true;
     b->declared = false;
-    ppto_site site = {"command line", "", (int32_t)b->position};
+    ppto_site site = {"command line", "", (int32_t)b->position, 0};
     if (b->kind == CLI_NUMBER && b->wide) return ppto_input_at(site, graph, name, PPTO_U64, "");
     if (b->kind == CLI_NUMBER) return ppto_input_number_at(site, graph, name, b->is_float);
     if (b->kind == CLI_SPEC) return ppto_input_at(site, graph, name, b->dtype, b->dims);

@@ -6,7 +6,7 @@
 #include "recording.h"
 
 static const char *const stages[] = {/* by ppto_explain_stage */
-                                     "summary", "graph", "fused", "kernel", "plan", "source"};
+                                     "summary", "graph", "simplified", "fused", "kernel", "plan", "source"};
 enum { N_STAGES = sizeof stages / sizeof stages[0] };
 
 static int find_stage(const cli_arguments *arguments, ppto_explain_stage *stage)
@@ -16,11 +16,12 @@ static int find_stage(const cli_arguments *arguments, ppto_explain_stage *stage)
     for (int i = 0; i < N_STAGES; ++i) {
         if (strcmp(arguments->stage, stages[i]) != 0) continue;
         *stage = (ppto_explain_stage)i;
-        if (arguments->json && i != PPTO_EXPLAIN_SUMMARY)
+        if (arguments->json && i > PPTO_EXPLAIN_SIMPLIFIED)
             return cli_fail(CLI_USAGE, "--stage %s is text only: leave out --json", stages[i]);
         return CLI_OK;
     }
-    return cli_fail(CLI_USAGE, "--stage %s: expected summary, graph, fused, kernel, plan or source",
+    return cli_fail(CLI_USAGE,
+                    "--stage %s: expected summary, graph, simplified, fused, kernel, plan or source",
                     arguments->stage);
 }
 

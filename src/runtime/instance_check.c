@@ -24,8 +24,9 @@ static void add_values(const pp_plan *plan, const int64_t *names, pp_size size, 
 
 static void add_place(const pp_origin *origin, pp_text *out)
 {
+    char place[PP_SITE_ROOM];
     if (origin != NULL && origin->site.file != NULL)
-        pp_text_add(out, "\n  recorded at %s:%d", origin->site.file, (int)origin->site.line);
+        pp_text_add(out, "\n  recorded at %s", pp_site_text(&origin->site, place, sizeof place));
 }
 
 /* The error of a prim: what is wrong with its operand's axis. */

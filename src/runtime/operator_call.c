@@ -120,8 +120,10 @@ void pp_call_text(pp_call *c, const char *param, const char *value)
 static ppto_status fail(const pp_call *c, ppto_status code, const char *text)
 {
     pp_error err = {.site = c->site};
+    char place[PP_SITE_ROOM];
     if (c->site.file)
-        pp_fail(&err, code, "%s: %s\n  recorded at %s:%d", c->name, text, c->site.file, (int)c->site.line);
+        pp_fail(&err, code, "%s: %s\n  recorded at %s", c->name, text,
+                pp_site_text(&c->site, place, sizeof place));
     else
         pp_fail(&err, code, "%s: %s", c->name, text);
     pp_error *first = c->graph ? pp_graph_error(c->graph->graph) : NULL;

@@ -11,7 +11,7 @@ enum { MAX_PLANS = 256 };
 
 const pp_origin *pp_plan_origin(const pp_plan *plan, uint32_t prim)
 {
-    static const pp_origin unknown = {"?", {NULL, NULL, 0}};
+    static const pp_origin unknown = {"?", {NULL, NULL, 0, 0}};
     uint32_t origin = plan->flat.prims.at[prim].origin;
     return origin < plan->n_origins ? &plan->origins[origin] : &unknown;
 }
@@ -61,6 +61,7 @@ static void plan_free(pp_plan *plan)
     pp_free(plan->kernel);
     pp_fused_free(&plan->fused);
     pp_flat_free(&plan->flat);
+    pp_recorded_free(&plan->recorded);
     pp_types_destroy(plan->types);
     for (size_t i = 0; i < plan->inputs.n; i++) pp_free(plan->inputs.at[i].name);
     pp_vec_free(&plan->inputs);
@@ -180,7 +181,7 @@ static ppto_status expand(pp_plan *plan, pp_graph *graph, const pp_ref *outputs,
     if (plan->ctx->log.level >= 3 && plan->ctx->log.fn) {
         pp_text text = {0};
         pp_flat_print(&recorded, &text);
-        if (text.at) pp_log_line(&plan->ctx->log, 3, "recorded\n%s", text.at);
+        if (text.at) pp_log_line(&plan->ctx->log, 3, "expanded\n%s", text.at);
         pp_text_free(&text);
     }
     ppto_status status = PPTO_OK;
@@ -191,6 +192,7 @@ static ppto_status expand(pp_plan *plan, pp_graph *graph, const pp_ref *outputs,
         plan->flat = recorded;
     }
     if (status == PPTO_OK) status = pp_flat_transfer(&plan->flat, plan->types);
+    if (status == PPTO_OK) status = pp_graph_recorded(graph, outputs, n, &plan->arena, &plan->recorded);
     if (status == PPTO_OK) status = keep_inputs(plan, graph);
     if (status == PPTO_OK) status = keep_origins(plan, graph);
     if (status == PPTO_OK) status = pp_fuse(&plan->flat, optimise, &plan->fused);

@@ -44,6 +44,14 @@ typedef struct pp_report_sizes {
 ppto_status pp_report_sizes_read(const ppto_program *program, pp_report_sizes *sizes, pp_error *err);
 void pp_report_sizes_free(pp_report_sizes *sizes);
 
+/* ---- report_graph.c: the graph as recorded and as simplified
+ * ---------------------------------------------------------------- */
+
+void pp_report_recorded(const ppto_program *program, pp_text *out);
+void pp_report_recorded_json(const ppto_program *program, pp_text *out);
+void pp_report_simplified(const ppto_program *program, pp_text *out);
+void pp_report_simplified_json(const ppto_program *program, pp_text *out);
+
 /* ---- report_stages.c: texts of the stages of lowering
  * -------------------------------------------------------------------- */
 
@@ -51,7 +59,6 @@ const char *pp_report_kind(const pp_plan *plan, size_t group); /* "map", "row", 
 /* Calls visit for every operator of the user in a group, in order, each once. E_NOMEM */
 ppto_status pp_report_operators(const pp_plan *plan, size_t group,
                                 void (*visit)(void *arg, const pp_origin *origin), void *arg);
-void pp_report_graph(const ppto_program *program, pp_text *out);
 void pp_report_fused(const ppto_program *program, pp_text *out);
 void pp_report_kernels(const ppto_program *program, pp_text *out);
 void pp_report_plan(const pp_report_sizes *sizes, pp_text *out); /* sizes->known */

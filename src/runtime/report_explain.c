@@ -218,9 +218,9 @@ static void print_missed(explain *e)
 
 static void print_copy(explain *e, const char *cause, amount bytes, const ppto_site *site)
 {
-    char place[300];
-    snprintf(place, sizeof place, "%s:%" PRId32, site && site->file ? site->file : "", site ? site->line : 0);
+    char place[PP_SITE_ROOM];
     bool placed = site && site->file;
+    if (placed) pp_site_text(site, place, sizeof place);
     if (!e->json) {
         pp_text_add(e->out, "%s  %s: ", *e->comma ? "" : "copies\n", cause);
         text_amount(e, "", bytes, " bytes");
@@ -286,8 +286,8 @@ static void json_syncs(explain *e)
     for (size_t i = 0; i < flat->syncs.n; i++) {
         const pp_sync *sync = &flat->syncs.at[i];
         const ppto_site *site = &e->plan->origins[sync->origin].site;
-        char place[300];
-        snprintf(place, sizeof place, "%s:%" PRId32, site->file ? site->file : "?", site->line);
+        char place[PP_SITE_ROOM] = "?";
+        if (site->file) pp_site_text(site, place, sizeof place);
         pp_text_add(e->out, "%s\n    {\"id\": %zu, \"kind\": \"%s\", \"stream\": ", i ? "," : "", i,
                     sync->kind == PP_SYNC_RECORD ? "record" : "wait");
         json_stream(e, sync->stream);
@@ -352,10 +352,16 @@ static ppto_status print_plan(explain *e, pp_error *err)
 
 static ppto_status print_stage(explain *e, ppto_explain_stage stage, pp_error *err)
 {
-    if (e->json && stage != PPTO_EXPLAIN_SUMMARY)
-        return pp_fail(err, PPTO_E_UNSUPPORTED, "explain: only the summary is there as JSON");
+    if (e->json && stage > PPTO_EXPLAIN_SIMPLIFIED)
+        return pp_fail(err, PPTO_E_UNSUPPORTED,
+                       "explain: only summary, graph and simplified are there as JSON");
     switch (stage) {
-    case PPTO_EXPLAIN_GRAPH: pp_report_graph(e->program, e->out); return PPTO_OK;
+    case PPTO_EXPLAIN_GRAPH:
+        (e->json ? pp_report_recorded_json : pp_report_recorded)(e->program, e->out);
+        return PPTO_OK;
+    case PPTO_EXPLAIN_SIMPLIFIED:
+        (e->json ? pp_report_simplified_json : pp_report_simplified)(e->program, e->out);
+        return PPTO_OK;
     case PPTO_EXPLAIN_FUSED: pp_report_fused(e->program, e->out); return PPTO_OK;
     case PPTO_EXPLAIN_KERNEL: pp_report_kernels(e->program, e->out); return PPTO_OK;
     case PPTO_EXPLAIN_SOURCE: return pp_report_source(e->program, e->out);

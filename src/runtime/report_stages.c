@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The stages of lowering as text: flat graph, groups, kernel programs, plan of a run, C source. */
+ * The later stages of lowering as text: groups, kernel programs, plan of a run, C source. */
 #include <inttypes.h>
 
 #include "runtime/report.h"
@@ -58,7 +58,7 @@ ppto_status pp_report_operators(const pp_plan *plan, size_t group,
     return PPTO_OK;
 }
 
-/* ---- graph, groups, kernels
+/* ---- groups, kernels
  * --------------------------------------------------------------------------------------------- */
 
 void pp_report_syncs(const ppto_program *program, const char *front, const char *back, pp_text *out)
@@ -67,13 +67,14 @@ void pp_report_syncs(const ppto_program *program, const char *front, const char 
     for (size_t i = 0; i < plan->flat.syncs.n; i++) {
         const pp_sync *sync = &plan->flat.syncs.at[i];
         const ppto_site *site = &plan->origins[sync->origin].site;
+        char place[PP_SITE_ROOM];
         pp_text_add(out, "%ssync point %zu: stream %s %s", front, i, pp_program_stream(program, sync->stream),
                     sync->kind == PP_SYNC_RECORD ? "records an event" : "waits for ");
         if (sync->kind == PP_SYNC_WAIT && sync->record == PP_NONE)
             pp_text_add(out, "an event from outside");
         else if (sync->kind == PP_SYNC_WAIT)
             pp_text_add(out, "sync point %" PRIu32, sync->record);
-        if (site->file) pp_text_add(out, ", recorded at %s:%" PRId32, site->file, site->line);
+        if (site->file) pp_text_add(out, ", recorded at %s", pp_site_text(site, place, sizeof place));
         pp_text_add(out, "%s\n", back);
     }
 }
@@ -81,14 +82,6 @@ void pp_report_syncs(const ppto_program *program, const char *front, const char 
 static void print_stream(const ppto_program *program, uint32_t stream, pp_text *out)
 {
     if (stream != 0) pp_text_add(out, ", stream %s", pp_program_stream(program, stream));
-}
-
-void pp_report_graph(const ppto_program *program, pp_text *out)
-{
-    pp_text_add(out, "simplified, from %zu operators\n", program->plan->recorded_ops);
-    pp_flat_print(&program->plan->flat, out);
-    for (uint32_t s = 1; s <= program->plan->flat.n_streams; s++)
-        pp_text_add(out, "stream %" PRIu32 " is %s\n", s, pp_program_stream(program, s));
 }
 
 static void print_list(const char *title, const uint32_t *at, size_t n, pp_text *out)

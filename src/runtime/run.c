@@ -239,9 +239,10 @@ static ppto_status dispatch(run *r)
     const pp_origin *origin = pp_plan_step_origin(r->plan, failed);
     const char *text = inner.text[0] ? inner.text : ppto_status_text(status);
     if (!origin) return pp_fail(r->err, status, "%s", text);
+    char place[PP_SITE_ROOM];
     if (origin->site.file)
-        return pp_fail(r->err, status, "%s: %s\n  recorded at %s:%d", origin->operator_name, text,
-                       origin->site.file, (int)origin->site.line);
+        return pp_fail(r->err, status, "%s: %s\n  recorded at %s", origin->operator_name, text,
+                       pp_site_text(&origin->site, place, sizeof place));
     return pp_fail(r->err, status, "%s: %s", origin->operator_name, text);
 }
 
@@ -371,11 +372,12 @@ static ppto_status cannot_be_cut(run *r, uint32_t culprit, const char *why)
     uint64_t need = r->p->stats.predicted_peak_bytes;
     const pp_origin *origin = culprit == PP_NONE ? NULL : pp_plan_origin(r->plan, culprit);
     pp_text text = {0};
+    char place[PP_SITE_ROOM];
     pp_text_add(&text, "the run needs %llu bytes, the memory limit is %llu; it cannot go piece by piece",
                 (unsigned long long)need, (unsigned long long)pp_pool_get_limit(r->p->ctx->pool));
     if (origin && origin->site.file)
-        pp_text_add(&text, " because of %s (%s:%d): %s", origin->operator_name, origin->site.file,
-                    (int)origin->site.line, why);
+        pp_text_add(&text, " because of %s (%s): %s", origin->operator_name,
+                    pp_site_text(&origin->site, place, sizeof place), why);
     else if (origin)
         pp_text_add(&text, " because of %s: %s", origin->operator_name, why);
     else

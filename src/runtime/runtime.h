@@ -17,6 +17,7 @@
 #include "files/source.h"
 #include "graph/graph.h"
 #include "graph/lower.h"
+#include "graph/recorded.h"
 #include "graph/region.h"
 #include "memory/layout.h"
 #include "memory/pool.h"
@@ -187,6 +188,7 @@ typedef struct pp_plan {
     uint32_t refs; /* programs and the cache; under ctx->lock */
     uint64_t hash, last_use;
     pp_text signature;
+    pp_recorded recorded; /* empty in the plan of a part */
     pp_types *types;
     pp_flat flat;
     pp_fused fused;

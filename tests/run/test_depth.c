@@ -66,10 +66,11 @@ static const char *why(const char *step)
 
 static const char *explain(ppto_program *p)
 {
-    static const ppto_explain_stage stages[] = {PPTO_EXPLAIN_SUMMARY, PPTO_EXPLAIN_GRAPH, PPTO_EXPLAIN_FUSED,
+    static const ppto_explain_stage stages[] = {PPTO_EXPLAIN_SUMMARY, PPTO_EXPLAIN_GRAPH,
+                                                PPTO_EXPLAIN_SIMPLIFIED, PPTO_EXPLAIN_FUSED,
                                                 PPTO_EXPLAIN_PLAN};
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
-        for (int json = 0; json < (i == 0 ? 2 : 1); json++) {
+        for (int json = 0; json < (i <= 2 ? 2 : 1); json++) {
             char *text = NULL;
             if (ppto_program_explain(p, stages[i], json != 0, &text) != PPTO_OK) return why("explain");
             if (text == NULL || *text == 0) return "explain gave no text";

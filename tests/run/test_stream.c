@@ -139,8 +139,8 @@ Test(stream, a_sync_point_stands_in_every_stage_and_nothing_merges_across_it)
     expect_text(p, PPTO_EXPLAIN_SUMMARY, true, "\"kernels\": 2", 1);
     expect_text(p, PPTO_EXPLAIN_SUMMARY, true, "\"code\": \"sync\"", 1);
     expect_text(p, PPTO_EXPLAIN_SUMMARY, true, "\"kind\": \"record\"", 1);
-    expect_text(p, PPTO_EXPLAIN_GRAPH, false, "sync 0 = record on stream 1", 1);
-    expect_text(p, PPTO_EXPLAIN_GRAPH, false, "map.mul", 2);
+    expect_text(p, PPTO_EXPLAIN_SIMPLIFIED, false, "sync 0 = record on stream 1", 1);
+    expect_text(p, PPTO_EXPLAIN_SIMPLIFIED, false, "map.mul", 2);
     for (int stage = PPTO_EXPLAIN_FUSED; stage <= PPTO_EXPLAIN_SOURCE; stage++)
         expect_text(p, (ppto_explain_stage)stage, false,
                     stage == PPTO_EXPLAIN_PLAN ? "sync point 0 of stream work" : "sync point 0: stream work",
@@ -157,7 +157,7 @@ Test(stream, a_sync_point_stands_in_every_stage_and_nothing_merges_across_it)
     g = ppto_graph_create(ctx);
     y = with_sync(s, NULL);
     p = compile(1, &y);
-    expect_text(p, PPTO_EXPLAIN_GRAPH, false, "map.mul", 1);
+    expect_text(p, PPTO_EXPLAIN_SIMPLIFIED, false, "map.mul", 1);
     expect_text(p, PPTO_EXPLAIN_SUMMARY, true, "\"kernels\": 1", 1);
     ppto_program_destroy(p);
     ppto_stream_destroy(s);

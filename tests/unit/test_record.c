@@ -156,7 +156,7 @@ static pp_ref call(const char *name, const pp_arg *args, size_t n, int32_t line)
     pp_ref out[8] = {{PP_NONE, 0}}, *results = out;
     size_t n_results;
     const pp_definition *d = find(name);
-    ppto_site site = {"chain.c", "main", line};
+    ppto_site site = {"chain.c", "main", line, 0};
     cr_assert(d != NULL);
     if (pp_graph_call(graph, d, name, args, n, site, &results, &n_results) != PPTO_OK)
         return (pp_ref){PP_NONE, 0};
@@ -172,10 +172,11 @@ Test(record, calls_from_c_say_where)
 {
     pp_ref x, y;
     const int64_t order[] = {1, 0};
-    cr_assert_eq(pp_graph_input(graph, "x", PPTO_F32, false, "N, 512", (ppto_site){"chain.c", "main", 9}, &x),
-                 PPTO_OK);
     cr_assert_eq(
-        pp_graph_input(graph, "y", PPTO_F32, false, "512, N", (ppto_site){"chain.c", "main", 10}, &y),
+        pp_graph_input(graph, "x", PPTO_F32, false, "N, 512", (ppto_site){"chain.c", "main", 9, 0}, &x),
+        PPTO_OK);
+    cr_assert_eq(
+        pp_graph_input(graph, "y", PPTO_F32, false, "512, N", (ppto_site){"chain.c", "main", 10, 0}, &y),
         PPTO_OK);
     pp_ref s = call("sum", (pp_arg[]){TENSOR(x), {.kind = PP_ARG_INT, .i = 1}}, 2, 12);
     pp_ref left = call("sin", (pp_arg[]){TENSOR(s)}, 1, 12);
@@ -365,4 +366,43 @@ Test(record, failed_allocations_are_errors)
     }
     cr_expect_eq(status, PPTO_OK);
     cr_expect_gt(n, 50);
+}
+
+/* The place of the node called `name`, as messages have it. */
+static const char *place_of(const char *name)
+{
+    static char place[PP_SITE_ROOM];
+    place[0] = '\0';
+    for (uint32_t i = 0; i < pp_graph_size(graph); i++) {
+        pp_node_info info = pp_graph_node(graph, i);
+        if (strcmp(info.operator_name, name) == 0) pp_site_text(&info.site, place, sizeof place);
+    }
+    return place;
+}
+
+Test(record, nodes_of_a_text_have_their_place_in_it)
+{
+    pp_ref out[8];
+    size_t n;
+    pp_text text = {0};
+    input("x", PPTO_F32, "N");
+    cr_assert_eq(record_text("sin(x) + cos(x)", out, &n), PPTO_OK);
+    cr_expect_str_eq(place_of("sin"), "<text>:1:1");
+    cr_expect_str_eq(place_of("add"), "<text>:1:8");
+    cr_expect_str_eq(place_of("cos"), "<text>:1:10");
+    cr_assert_eq(
+        record_text("# \xc3\xa4\xc3\xb6\xc3\xbc\ny = exp(x); z = exp2(x) # \xc3\xa4\n  log(y) * z", out, &n),
+        PPTO_OK);
+    cr_expect_str_eq(place_of("exp2"), "<text>:2:17");
+    cr_expect_str_eq(place_of("log"), "<text>:3:3");
+    cr_expect_str_eq(place_of("multiply"), "<text>:3:10");
+    for (int i = 0; i < 100; i++) pp_text_add(&text, "y%d = abs(x) # \xc3\xa4\n", i);
+    pp_text_add(&text, "tan(y1) + [");
+    for (int i = 0; i < 300; i++) pp_text_add(&text, "1, ");
+    pp_text_add(&text, "sqrt(y2)][300]");
+    cr_assert_eq(record_text(text.at, out, &n), PPTO_OK, "%s", pp_graph_error(graph)->text);
+    cr_expect_str_eq(place_of("abs"), "<text>:100:7");
+    cr_expect_str_eq(place_of("tan"), "<text>:101:1");
+    cr_expect_str_eq(place_of("sqrt"), "<text>:101:912");
+    pp_text_free(&text);
 }

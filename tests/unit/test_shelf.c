@@ -84,7 +84,8 @@ Test(shelf, names_are_known_without_reading)
     cr_expect_eq(pp_library_owner(shelved, "softmax"), PP_NAME_SHIPPED);
     cr_expect_eq(pp_library_owner(shelved, "mul"), PP_NAME_SHIPPED);
     cr_expect_eq(pp_library_owner(shelved, "softmix"), PP_NAME_FREE);
-    cr_expect_str_eq(pp_library_nearest(shelved, "softmix"), "softmax");
+    cr_expect_str_eq(pp_library_nearest(shelved, "sftmax"), "softmax");
+    cr_expect_str_eq(pp_library_nearest(shelved, "sinn"), "sin", "not sign: of two as near the more alike");
     cr_expect_eq(pp_heap_count().allocations, before.allocations);
 }
 
