@@ -279,15 +279,9 @@ static ppto_status match_shapes(pp_eval *ev, const pp_definition *d, const pp_va
 
 const char *pp_eval_nearest_param(const pp_definition *d, const char *keyword)
 {
-    const char *nearest = NULL;
-    unsigned least = 3;
-    for (size_t i = 0; i < pp_eval_params(d); i++) {
-        unsigned distance = pp_text_distance(keyword, pp_eval_param(d, i)->name);
-        if (distance >= least) continue;
-        least = distance;
-        nearest = pp_eval_param(d, i)->name;
-    }
-    return nearest;
+    pp_nearest nearest = {.to = keyword};
+    for (size_t i = 0; i < pp_eval_params(d); i++) pp_text_nearer(&nearest, pp_eval_param(d, i)->name);
+    return nearest.name;
 }
 
 static ppto_status unknown_keyword(pp_eval *ev, const pp_definition *d, const char *keyword)

@@ -7,7 +7,6 @@
  * definition that cannot be read for want of memory leaves nothing behind and is tried again next time.
  * Traits of other texts (elementwise, depends on literal values, recursion) are found in library_scan.c. */
 #define _XOPEN_SOURCE 700
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,34 +203,20 @@ bool pp_library_traits(const pp_library *library, const char *name, pp_traits *t
     return row != NULL;
 }
 
-static size_t common(const char *a, const char *b)
+static void nearer(pp_nearest *nearest, const char *name)
 {
-    size_t n = 0;
-    while (a[n] != '\0' && a[n] == b[n]) n++;
-    return n;
-}
-
-/* Keeps the nearer of best and name, of two as near the one that begins more alike, whatever the order they
- * are asked in. least: how near best is. */
-static void nearer(const char *name, const char *to, const char **best, unsigned *least)
-{
-    unsigned distance = name[0] == '_' ? UINT_MAX : pp_text_distance(to, name);
-    if (distance > *least || (*best == NULL && distance == *least)) return;
-    if (distance == *least && common(name, to) <= common(*best, to)) return;
-    *least = distance;
-    *best = name;
+    if (name[0] != '_') pp_text_nearer(nearest, name);
 }
 
 const char *pp_library_nearest(pp_library *library, const char *name)
 {
-    const char *best = NULL;
-    unsigned least = strlen(name) < 4 ? 2 : 3;
+    pp_nearest nearest = {.to = name};
     const pp_shelf *shelf = &library->shelf;
-    for (size_t i = 0; i < shelf->n; i++) nearer(shelf->row[i].name, name, &best, &least);
+    for (size_t i = 0; i < shelf->n; i++) nearer(&nearest, shelf->row[i].name);
     pp_library_lock(library);
-    for (size_t i = 0; i < library->names.n; i++) nearer(library->names.at[i].name, name, &best, &least);
+    for (size_t i = 0; i < library->names.n; i++) nearer(&nearest, library->names.at[i].name);
     pp_library_unlock(library);
-    return best;
+    return nearest.name;
 }
 
 static int by_text(const void *a, const void *b)

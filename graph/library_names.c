@@ -65,19 +65,14 @@ static ppto_status unknown_callee(names *w, const pp_expr *e)
 
 static ppto_status unknown_name(names *w, const pp_expr *e)
 {
-    const char *nearest = NULL;
-    unsigned least = strlen(e->name) < 4 ? 2 : 3;
+    pp_nearest nearest = {.to = e->name};
     if (pp_library_owner(w->library, e->name) != PP_NAME_FREE)
         return FAIL(w, e->at, PPTO_E_NAME, "`%.60s` is an operator, expected its arguments in ( )", e->name);
-    for (size_t i = w->scope.rows.n; i > 0 && i + 1000 > w->scope.rows.n; i--) {
-        unsigned distance = pp_text_distance(e->name, w->scope.rows.at[i - 1].name);
-        if (distance >= least) continue;
-        least = distance;
-        nearest = w->scope.rows.at[i - 1].name;
-    }
+    for (size_t i = w->scope.rows.n; i > 0 && i + 1000 > w->scope.rows.n; i--)
+        pp_text_nearer(&nearest, w->scope.rows.at[i - 1].name);
     return FAIL(w, e->at, PPTO_E_NAME, "`%.60s` is no parameter and no variable here%s%.60s%s", e->name,
-                nearest != NULL ? ": did you mean `" : "", nearest != NULL ? nearest : "",
-                nearest != NULL ? "`?" : "");
+                nearest.name != NULL ? ": did you mean `" : "", nearest.name != NULL ? nearest.name : "",
+                nearest.name != NULL ? "`?" : "");
 }
 
 /* ---- calls ----------------------------------------------------------------------------------------- */

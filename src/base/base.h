@@ -132,8 +132,18 @@ void pp_text_add(pp_text *text, const char *format, ...) PP_PRINTF(2, 3);
 void pp_text_addv(pp_text *text, const char *format, va_list args);
 void pp_text_json(pp_text *text, const char *string); /* a quoted, escaped JSON string */
 void pp_text_free(pp_text *text);
-/* Edit distance for "did you mean"; at most 64 bytes of each are compared. */
+/* How many bytes to insert, remove, change or swap with the next (optimal string alignment: Boytsov,
+ * "Indexing methods for approximate dictionary searching", 2011); at most 64 bytes of each are compared. */
 unsigned pp_text_distance(const char *a, const char *b);
+/* "Did you mean": start with {.to = word}; of the names shown, `name` is the one at the least distance, if
+ * that is at most 2 (1 where the word has fewer than 4 bytes), and of equals the first that begins most like
+ * the word; else NULL. */
+typedef struct pp_nearest {
+    const char *to, *name;
+    unsigned distance;
+    size_t prefix;
+} pp_nearest;
+void pp_text_nearer(pp_nearest *nearest, const char *name);
 
 /* ---- log.c
  * ------------------------------------------------------------------------------------------------------ */

@@ -130,16 +130,33 @@ unsigned pp_text_distance(const char *a, const char *b)
 {
     enum { LIMIT = 64 };
     size_t na = strnlen(a, LIMIT), nb = strnlen(b, LIMIT);
-    unsigned row[LIMIT + 1]; /* row[j]: distance of the first i bytes of a to the first j of b */
-    for (size_t j = 0; j <= nb; j++) row[j] = (unsigned)j;
+    unsigned rows[3][LIMIT + 1]; /* rows[i % 3][j]: distance of the first i bytes of a to the first j of b */
+    for (size_t j = 0; j <= nb; j++) rows[0][j] = (unsigned)j;
     for (size_t i = 1; i <= na; i++) {
-        unsigned diagonal = row[0];
+        unsigned *row = rows[i % 3], *above = rows[(i + 2) % 3], *second = rows[(i + 1) % 3];
         row[0] = (unsigned)i;
         for (size_t j = 1; j <= nb; j++) {
-            unsigned above = row[j];
-            row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-            diagonal = above;
+            row[j] = least(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && second[j - 2] + 1 < row[j]) row[j] = second[j - 2] + 1;
         }
     }
-    return row[nb];
+    return rows[na % 3][nb];
+}
+
+static size_t common_prefix(const char *a, const char *b)
+{
+    size_t n = 0;
+    while (a[n] != '\0' && a[n] == b[n]) n++;
+    return n;
+}
+
+void pp_text_nearer(pp_nearest *nearest, const char *name)
+{
+    unsigned limit = strlen(nearest->to) < 4 ? 1 : 2, distance = pp_text_distance(nearest->to, name);
+    size_t prefix = common_prefix(nearest->to, name);
+    if (distance > limit) return;
+    if (nearest->name != NULL && distance > nearest->distance) return;
+    if (nearest->name != NULL && distance == nearest->distance && prefix <= nearest->prefix) return;
+    *nearest = (pp_nearest){nearest->to, name, distance, prefix};
 }

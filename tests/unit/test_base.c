@@ -219,6 +219,24 @@ Test(base_text, distance_is_of_single_edits)
     cr_expect_eq(pp_text_distance("softmax", "sofmax"), 1);
     cr_expect_eq(pp_text_distance("kitten", "sitting"), 3);
     cr_expect_eq(pp_text_distance("", "abc"), 3);
+    cr_expect_eq(pp_text_distance("sni", "sin"), 1, "two swapped");
+    cr_expect_eq(pp_text_distance("ab", "ba"), 1);
+    cr_expect_eq(pp_text_distance("ca", "abc"), 3);
+}
+
+Test(base_text, nearest_is_near_and_begins_alike_in_any_order)
+{
+    static const char *const names[] = {"sinh", "sign", "cos", "sin"};
+    enum { N = sizeof names / sizeof *names };
+    pp_nearest forward = {.to = "sinn"}, backward = {.to = "sinn"}, none = {.to = "x"};
+    for (size_t i = 0; i < N; i++) {
+        pp_text_nearer(&forward, names[i]);
+        pp_text_nearer(&backward, names[N - 1 - i]);
+        pp_text_nearer(&none, names[i]);
+    }
+    cr_expect_str_eq(forward.name, "sinh", "first of two that begin alike");
+    cr_expect_str_eq(backward.name, "sin");
+    cr_expect_null(none.name);
 }
 
 static void keep_line(void *arg, int level, const char *line)
