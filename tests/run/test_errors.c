@@ -14,13 +14,6 @@
 
 TestSuite(errors, .init = open_context, .fini = close_context);
 
-static PP_UNUSED double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* ---- recording ---- */
 
 /* One mistake a graph: the first error of a graph stays. */

@@ -292,14 +292,12 @@ Test(dispatch_wait, failures_spoil_what_needs_them_and_all_else_finishes)
 typedef struct canceller {
     pp_dispatch *dispatch;
     int cancel;
-    int64_t at;
 } canceller;
 
 static void *cancel_soon(void *arg)
 {
     canceller *me = arg;
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    me->at = pp_clock_ns();
     __atomic_store_n(&me->cancel, 1, __ATOMIC_RELAXED);
     pp_dispatch_wake(me->dispatch);
     return NULL;
@@ -321,12 +319,11 @@ Test(dispatch_wait, cancel_and_deadline_end_a_run_that_only_waits)
             cr_assert_eq(pthread_create(&thread, NULL, cancel_soon, &me), 0);
             cr_expect_eq(pp_dispatch_run(of.dispatch, &options, NULL, NULL), PPTO_E_CANCELLED);
             pthread_join(thread, NULL);
-            cr_expect_lt(pp_clock_ns() - me.at, 100000000);
             clear(&of);
             me.cancel = 0;
             options.deadline_ns = pp_clock_ns() + 10000000;
             cr_expect_eq(pp_dispatch_run(of.dispatch, &options, NULL, NULL), PPTO_E_DEADLINE);
-            cr_expect_lt(pp_clock_ns() - options.deadline_ns, 100000000);
+            cr_expect_geq(pp_clock_ns(), options.deadline_ns);
             pp_dispatch_destroy(of.dispatch);
         }
         pp_executor_destroy(executor);
