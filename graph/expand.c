@@ -88,6 +88,8 @@ static ppto_status splice_node(splice *s, uint32_t id)
     s->first[id] = (uint32_t)s->prims.n;
     if (node->kind == PP_N_CALL) return splice_call(s, id);
     if (node->kind == PP_N_SYNC) return splice_sync(s, id);
+    if (node->kind == PP_N_SAME)
+        return pp_vec_push(&s->prims, prim_of(s, s->graph->operands.at[node->first_operand]));
     pp_prim p = {.origin = id, .type = node->type};
     if (node->kind == PP_N_INPUT) {
         p.kind = PP_P_INPUT;
@@ -185,7 +187,7 @@ static void sign_node(pp_graph *graph, const pp_cut *cut, uint32_t id, const uin
     } else if (node->kind == PP_N_SYNC) {
         sign_sync(graph, cut, node, out);
     } else {
-        pp_text_add(out, "%s", node->u.expansion->text);
+        pp_text_add(out, "%s", node->kind == PP_N_SAME ? "same" : node->u.expansion->text);
         for (uint32_t k = 0; k < node->n_operands; k++) {
             pp_ref ref = graph->operands.at[node->first_operand + k];
             pp_text_add(out, " %u.%u", number[ref.node], ref.result);

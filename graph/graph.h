@@ -57,6 +57,10 @@ ppto_status pp_graph_input_type(pp_graph *graph, const char *name, const pp_type
                                 pp_ref *out);
 /* A weak rank-0 literal: i64 or f64 bits. */
 ppto_status pp_graph_literal(pp_graph *graph, bool is_float, uint64_t bits, ppto_site site, pp_ref *out);
+/* The value again, as something recorded on the stream that is pushed: what happens to the value outside of
+ * the graph (a file is read, or written) has its place there. It costs nothing. name: static, for messages.
+ */
+ppto_status pp_graph_same(pp_graph *graph, pp_ref value, const char *name, ppto_site site, pp_ref *out);
 /* Records a call. results: room for 8 (an operator may have more, e.g. split: E_LIMIT beyond 64; then
  * *results is in the graph's arena). Errors are also kept as the graph's first error, with operator, operand
  * types, rule and site. */

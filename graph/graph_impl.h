@@ -23,12 +23,12 @@ typedef struct pp_expansion {
     uint64_t hash;           /* of text */
 } pp_expansion;
 
-typedef enum pp_node_kind { PP_N_INPUT, PP_N_LITERAL, PP_N_CALL, PP_N_SYNC } pp_node_kind;
+typedef enum pp_node_kind { PP_N_INPUT, PP_N_LITERAL, PP_N_CALL, PP_N_SYNC, PP_N_SAME } pp_node_kind;
 
 typedef struct pp_node {
     uint8_t kind; /* pp_node_kind */
     uint32_t first_operand, n_operands;
-    pp_type_id type; /* INPUT, LITERAL */
+    pp_type_id type; /* INPUT, LITERAL, SAME */
     union {
         uint32_t input;                /* INPUT: which */
         uint64_t bits;                 /* LITERAL */

@@ -52,6 +52,19 @@ void pp_graph_placed(pp_graph *graph, uint32_t node)
     row->last = node;
 }
 
+ppto_status pp_graph_same(pp_graph *graph, pp_ref value, const char *name, ppto_site site, pp_ref *out)
+{
+    pp_node node = {.kind = PP_N_SAME, .called_as = name, .site = site, .type = pp_graph_type(graph, value)};
+    node.hash = pp_hash_mix(pp_hash_mix(13, graph->nodes.at[value.node].hash), value.result);
+    *out = (pp_ref){PP_NONE, 0};
+    pp_graph_place(graph, &node, &value, 1);
+    uint32_t id;
+    PP_TRY(pp_graph_push(graph, &node, &value, 1, &id));
+    if (node.stream != 0) pp_graph_placed(graph, id);
+    *out = (pp_ref){id, 0};
+    return PPTO_OK;
+}
+
 /* ---- sync points ------------------------------------------------------------------------------------- */
 
 typedef struct event_key {

@@ -115,6 +115,7 @@ static ppto_status compile(size_t n, ppto_tensor *const *outputs, ppto_program *
         status = pp_plan_get(graph, refs, n, p->literals, p->n_literals, &p->plan, &p->plan_hit, err);
     if (status == PPTO_OK) status = room(p);
     if (status == PPTO_OK) status = pp_sync_create(p, graph, refs, n, err);
+    if (status == PPTO_OK) status = pp_graph_files_bind(p, graph, refs, n, err);
     if (status == PPTO_OK) first_stats(p);
     if (refs != small) pp_free(refs);
     if (status != PPTO_OK) {

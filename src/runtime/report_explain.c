@@ -263,6 +263,50 @@ static ppto_status print_copies(explain *e)
     return PPTO_OK;
 }
 
+/* ---- files --------------------------------------------------------------------------------------------- */
+
+/* One of them: what it is called in the program, the file, the type. */
+static void print_file(explain *e, const char *kind, const char *name, const char *path, pp_type_id type)
+{
+    pp_text type_text = {0};
+    pp_type_print(e->plan->types, pp_type_get(e->plan->types, type), &type_text);
+    if (!e->json) {
+        bool source = *kind == 's';
+        pp_text_add(e->out, "%s  %s %s %s: %s\n", *e->comma ? "" : "files\n", name, source ? "from" : "to",
+                    path, type_text.at ? type_text.at : "");
+    } else {
+        pp_text_add(e->out, "%s\n    {\"%s\": ", e->comma, kind);
+        pp_text_json(e->out, name);
+        pp_text_add(e->out, ", \"path\": ");
+        pp_text_json(e->out, path);
+        pp_text_add(e->out, ", \"type\": ");
+        pp_text_json(e->out, type_text.at ? type_text.at : "");
+        pp_text_add(e->out, "}");
+    }
+    e->comma = ",";
+    pp_text_free(&type_text);
+}
+
+static void print_sources(explain *e)
+{
+    for (size_t i = 0; i < e->plan->inputs.n; i++) {
+        const ppto_array *a = e->program->inputs[i];
+        if (a && a->file)
+            print_file(e, "source", e->plan->inputs.at[i].name, a->file->path, e->plan->inputs.at[i].type);
+    }
+}
+
+static void print_sinks(explain *e)
+{
+    for (size_t i = 0; i < e->plan->flat.outputs.n; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "output %zu", i);
+        uint32_t prim = e->plan->flat.outputs.at[i];
+        if (e->program->sinks[i])
+            print_file(e, "result", name, e->program->sinks[i], pp_flat_prim(&e->plan->flat, prim)->type);
+    }
+}
+
 /* ---- the whole
  * ----------------------------------------------------------------------------------------------------------------
  */
@@ -321,6 +365,12 @@ static ppto_status print_json(explain *e)
     json_amount(e, "serial_bound_bytes", memory(e, s->serial_bytes, s->serial));
     pp_text_add(e->out, ",\n  \"copies\": [");
     PP_TRY(print_copies(e));
+    e->comma = "";
+    pp_text_add(e->out, "],\n  \"sources\": [");
+    print_sources(e);
+    e->comma = "";
+    pp_text_add(e->out, "],\n  \"sinks\": [");
+    print_sinks(e);
     pp_text_add(e->out, "]\n}\n");
     return PPTO_OK;
 }
@@ -335,6 +385,9 @@ static ppto_status print_text(explain *e)
     pp_report_syncs(e->program, "", "", e->out);
     print_missed(e);
     PP_TRY(print_copies(e));
+    e->comma = "";
+    print_sources(e);
+    print_sinks(e);
     text_amount(e, "memory\n  predicted peak  ", memory(e, s->peak_bytes, s->peak), " bytes\n");
     text_amount(e, "  lower bound     ", memory(e, s->lower_bytes, s->lower), " bytes\n");
     text_amount(e, "  serial bound    ", memory(e, s->serial_bytes, s->serial), " bytes\n");

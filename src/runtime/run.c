@@ -439,6 +439,7 @@ static bool reads_before(const run *r)
 /* Does it write results after its last step? */
 static bool writes_after(const run *r)
 {
+    if (r->p->has_sinks) return true;
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
         const ppto_array *given = r->p->outputs[i];
         if (r->p->sinks[i] || (given && given != r->results[first_of(r, i)])) return true;

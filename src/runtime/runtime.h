@@ -141,6 +141,14 @@ struct ppto_tensor {
     pp_ref ref;
     const char *type_text;
 };
+typedef struct pp_graph_source { /* an input that is a file */
+    const char *name;
+    ppto_array *array; /* retained */
+} pp_graph_source;
+typedef struct pp_graph_sink { /* a value that goes to a file */
+    pp_ref ref;
+    const char *path;
+} pp_graph_sink;
 enum { PP_RECENT_NAMES = 32 };
 
 struct ppto_graph {
@@ -150,10 +158,14 @@ struct ppto_graph {
     struct {
         const char *name; /* static, so that its address is enough; a name never changes its meaning */
         const pp_definition *definition;
-    } recent[PP_RECENT_NAMES];            /* operators called last */
+    } recent[PP_RECENT_NAMES]; /* operators called last */
+    PP_VEC(pp_graph_source) sources;
+    PP_VEC(pp_graph_sink) sinks;          /* by node, ascending */
     PP_VEC(ppto_stream *) streams;        /* used once at least */
     PP_VEC(struct pp_event_row *) events; /* recorded or waited for */
 };
+/* Nothing is recorded on a graph that is NULL (reported) or has failed. */
+bool pp_tensor_usable(const ppto_graph *graph);
 /* The error of a recording call goes to the thread and, when it is the first, stays in the graph. */
 void pp_tensor_keep_error(ppto_graph *graph, pp_error *err);
 ppto_tensor *pp_tensor_handle(ppto_graph *graph, pp_ref ref); /* NULL when ref is none or out of memory */
@@ -324,6 +336,7 @@ struct ppto_program {
     pp_progress progress; /* of the run */
     volatile int cancel;  /* set by ppto_program_cancel and ppto_run_cancel; cleared when a run takes it */
     const volatile int *stop; /* its own cancel, or that of the program it is a part of */
+    bool has_sinks;           /* of the graph: what is recorded behind them comes after all is written */
     bool whole;               /* never piece by piece: a part of a region */
     pp_instance *instance;
     ppto_stats stats;
@@ -352,6 +365,13 @@ uint64_t pp_region_predicted(const pp_region_run *run);                 /* peak 
 uint64_t pp_region_measured(const pp_region_run *run); /* most bytes of the pool, when it has run */
 ppto_status pp_region_execute(pp_region_run *run, ppto_array *const *results);
 void pp_region_close(pp_region_run *run); /* NULL is fine */
+
+/* ---- graph_files.c : sources and sinks of graphs ------------------------------------------------------ */
+
+void pp_graph_files_free(ppto_graph *graph);
+/* Binds what the graph says of the program's inputs and outputs. E_VALUE: two outputs go to one file. */
+ppto_status pp_graph_files_bind(ppto_program *program, const ppto_graph *graph, const pp_ref *outputs,
+                                size_t n, pp_error *err);
 
 /* ---- progress.c : how far a run is ---------------------------------------------------------------- */
 

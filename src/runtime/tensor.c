@@ -38,6 +38,7 @@ void ppto_graph_destroy(ppto_graph *g)
 {
     if (!g) return;
     pp_graph_streams_free(g);
+    pp_graph_files_free(g);
     pp_graph_destroy(g->graph);
     pp_arena_free(&g->arena);
     pp_free(g);
@@ -81,8 +82,7 @@ static ppto_tensor *recorded(ppto_graph *g, ppto_status status, pp_ref ref)
     return NULL;
 }
 
-/* NULL graphs and graphs that failed record nothing more. */
-static bool usable(const ppto_graph *g)
+bool pp_tensor_usable(const ppto_graph *g)
 {
     if (!g) pp_report_new(PPTO_E_VALUE, "the graph is NULL");
     return g && pp_graph_error(g->graph)->code == PPTO_OK;
@@ -92,7 +92,7 @@ ppto_tensor *ppto_input_at(ppto_site site, ppto_graph *g, const char *name, ppto
                            const char *dims)
 {
     pp_ref ref = {PP_NONE, 0};
-    if (!usable(g)) return NULL;
+    if (!pp_tensor_usable(g)) return NULL;
     if (!name || !dims) {
         pp_error err = {.site = site};
         pp_fail(&err, PPTO_E_VALUE, "input: the %s is NULL", name ? "shape" : "name");
@@ -111,7 +111,7 @@ ppto_tensor *ppto_input_at(ppto_site site, ppto_graph *g, const char *name, ppto
 ppto_tensor *ppto_input_number_at(ppto_site site, ppto_graph *g, const char *name, bool is_float)
 {
     pp_ref ref = {PP_NONE, 0};
-    if (!usable(g) || !name) return NULL;
+    if (!pp_tensor_usable(g) || !name) return NULL;
     return recorded(g, pp_graph_input(g->graph, name, is_float ? PPTO_F64 : PPTO_I64, true, "", site, &ref),
                     ref);
 }
@@ -120,7 +120,7 @@ ppto_tensor *ppto_float_at(ppto_site site, ppto_graph *g, double value)
 {
     pp_ref ref = {PP_NONE, 0};
     uint64_t bits;
-    if (!usable(g)) return NULL;
+    if (!pp_tensor_usable(g)) return NULL;
     memcpy(&bits, &value, sizeof bits);
     return recorded(g, pp_graph_literal(g->graph, true, bits, site, &ref), ref);
 }
@@ -128,7 +128,7 @@ ppto_tensor *ppto_float_at(ppto_site site, ppto_graph *g, double value)
 ppto_tensor *ppto_int_at(ppto_site site, ppto_graph *g, int64_t value)
 {
     pp_ref ref = {PP_NONE, 0};
-    if (!usable(g)) return NULL;
+    if (!pp_tensor_usable(g)) return NULL;
     return recorded(g, pp_graph_literal(g->graph, false, (uint64_t)value, site, &ref), ref);
 }
 
@@ -196,7 +196,7 @@ ppto_tensor *ppto_exprn_at(ppto_site site, ppto_graph *g, const char *text, size
     pp_ref *refs, *results = NULL;
     const char **names;
     size_t n_results = 0;
-    if (!usable(g)) return NULL;
+    if (!pp_tensor_usable(g)) return NULL;
     ppto_status status = text ? PPTO_OK : pp_fail(&err, PPTO_E_VALUE, "expr: the text is NULL");
     if (status == PPTO_OK && !refs_of(g, n, tensors, &refs, &err)) status = err.code;
     if (status == PPTO_OK)
@@ -217,7 +217,7 @@ ppto_status ppto_opn_at(ppto_site site, ppto_graph *g, const char *name, const c
     const char **names;
     size_t count = 0;
     for (size_t i = 0; results && i < n_results; i++) results[i] = NULL;
-    if (!usable(g)) return g ? pp_graph_error(g->graph)->code : PPTO_E_VALUE;
+    if (!pp_tensor_usable(g)) return g ? pp_graph_error(g->graph)->code : PPTO_E_VALUE;
     ppto_status status = name && results ? PPTO_OK : pp_fail(&err, PPTO_E_VALUE, "op: an argument is NULL");
     if (status == PPTO_OK && !refs_of(g, n, tensors, &refs, &err)) status = err.code;
     if (status == PPTO_OK) {
@@ -262,7 +262,7 @@ ppto_status ppto_parse_program(ppto_graph *g, const char *text, size_t length, c
     *n = 0;
     *outputs = NULL;
     *names = NULL;
-    if (!usable(g)) return g ? pp_graph_error(g->graph)->code : PPTO_E_VALUE;
+    if (!pp_tensor_usable(g)) return g ? pp_graph_error(g->graph)->code : PPTO_E_VALUE;
     ppto_status status = run_text(g, text, length, file ? file : "<text>", NULL, 0, fn ? &c : NULL,
                                   (ppto_site){0}, &given, &results, &count, &err);
     if (status == PPTO_OK) {

@@ -105,6 +105,201 @@ Test(files, a_run_that_is_done_had_come_near_its_end)
     remove_all();
 }
 
+/* ---- sources and sinks of graphs ----------------------------------------------------------------------- */
+
+static ppto_array *load(const char *path)
+{
+    ppto_array *a = ppto_array_load(ctx, path);
+    cr_assert_not_null(a, "%s", ppto_error_text(ctx));
+    return a;
+}
+
+static void expect_equal(const char *path, const char *text, const char *in)
+{
+    ppto_comparison c;
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_array *x = load(in), *want = NULL, *got = load(path);
+    ppto_input(g, "x", ppto_array_dtype(x), "N, M");
+    cr_assert_eq(ppto_eval(ppto_expr(g, text), &want, "x", x, NULL), PPTO_OK, "%s", ppto_error_text(ctx));
+    cr_assert_eq(ppto_compare(got, want, 0, 0, &c), PPTO_OK);
+    cr_expect(c.equal, "%s: %lld differ", text, (long long)c.different);
+    ppto_array_release(x);
+    ppto_array_release(want);
+    ppto_array_release(got);
+    ppto_graph_destroy(g);
+}
+
+Test(files, a_chain_from_a_source_to_a_sink_is_written_by_eval)
+{
+    static const int64_t rows[] = {3, 4096};
+    for (size_t i = 0; i < 2; i++) {
+        const char *in = path_of("in.npy"), *out = path_of("out.npy");
+        make_file(in, rows[i]);
+        ppto_graph *g = ppto_graph_create(ctx);
+        ppto_tensor *x = ppto_open(g, in), *y = ppto_mul(ppto_sin(x), ppto_float(g, 2));
+        ppto_array *result = (ppto_array *)&result;
+        cr_expect_str_eq(ppto_tensor_type(x), rows[i] == 3 ? "f32[3, 1024]" : "f32[4096, 1024]");
+        cr_assert_eq(ppto_eval(ppto_sink(g, y, out), &result, NULL), PPTO_OK, "%s", ppto_error_text(ctx));
+        cr_expect_null(result);
+        expect_equal(out, "sin(x) * 2", in);
+        ppto_graph_destroy(g);
+    }
+    remove_all();
+}
+
+Test(files, a_sink_is_a_value_and_is_written_only_when_asked_for)
+{
+    const char *in = path_of("in.npy"), *out = path_of("out.npy");
+    make_file(in, 8);
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_tensor *x = ppto_open(g, in), *y = ppto_sink(g, ppto_exp(x), out);
+    ppto_array *sum = NULL, *both[2];
+    cr_assert_eq(ppto_eval(ppto_sum(y), &sum, NULL), PPTO_OK, "%s", ppto_error_text(ctx));
+    cr_expect_neq(access(out, F_OK), 0);
+    cr_assert_eq(ppto_evaln(2, (ppto_tensor *[]){y, ppto_sum(y)}, both, 0, NULL, NULL), PPTO_OK);
+    cr_expect(both[0] == NULL && *(float *)ppto_array_data(both[1]) == *(float *)ppto_array_data(sum));
+    expect_equal(out, "exp(x)", in);
+    ppto_array_release(sum);
+    ppto_array_release(both[1]);
+    ppto_graph_destroy(g);
+    remove_all();
+}
+
+Test(files, graphs_over_other_files_share_a_plan)
+{
+    const char *in[2] = {path_of("a.npy"), path_of("b.npy")}, *out = path_of("out.npy");
+    make_file(in[0], 8);
+    make_file(in[1], 8);
+    for (int i = 0; i < 2; i++) {
+        ppto_graph *g = ppto_graph_create(ctx);
+        ppto_tensor *y = ppto_sink(g, ppto_exp(ppto_open(g, in[i])), out);
+        ppto_program *p = NULL;
+        ppto_stats stats = {.size = sizeof stats};
+        char *text;
+        cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK);
+        ppto_graph_destroy(g); /* the program keeps what it needs */
+        cr_assert_eq(ppto_program_run(p, NULL), PPTO_OK, "%s", ppto_error_text(ctx));
+        expect_equal(out, "exp(x)", in[i]);
+        cr_assert_eq(ppto_program_stats(p, &stats), PPTO_OK);
+        cr_expect_eq(stats.plan_hit, i == 1);
+        cr_assert_eq(ppto_program_explain(p, PPTO_EXPLAIN_SUMMARY, false, &text), PPTO_OK);
+        cr_expect(strstr(text, "source1 from ") && strstr(text, in[i]) && strstr(text, "output 0 to "), "%s",
+                  text);
+        ppto_text_free(text);
+        cr_assert_eq(ppto_program_explain(p, PPTO_EXPLAIN_SUMMARY, true, &text), PPTO_OK);
+        cr_expect(strstr(text, "\"source\": \"source1\"") && strstr(text, "\"result\": \"output 0\""), "%s",
+                  text);
+        ppto_text_free(text);
+        ppto_program_destroy(p);
+    }
+    remove_all();
+}
+
+/* Everything of one batch is on three streams; an event of the last stands behind the file. */
+Test(files, streams_order_the_files_of_batches)
+{
+    enum { BATCHES = 4 };
+    ppto_stream *store = ppto_stream_create(ctx, "store", PPTO_STREAM_IO);
+    const char *in = path_of("in.npy"), *out = path_of("out.npy");
+    make_file(in, 2048);
+    ppto_program *p[BATCHES] = {NULL};
+    ppto_run *run[BATCHES];
+    ppto_event written[BATCHES];
+    for (int i = 0; i < BATCHES; i++) {
+        char text[16];
+        ppto_graph *g = ppto_graph_create(ctx);
+        snprintf(text, sizeof text, "$0 * %d", i + 2);
+        cr_assert_eq(ppto_stream_push(g, s), PPTO_OK);
+        ppto_tensor *x = ppto_open(g, in);
+        cr_assert_eq(ppto_stream_pop(g), PPTO_OK);
+        cr_assert_eq(ppto_stream_push(g, t), PPTO_OK);
+        ppto_tensor *y = ppto_exprn(g, text, 1, &x);
+        cr_assert_eq(ppto_stream_pop(g), PPTO_OK);
+        cr_assert_eq(ppto_stream_push(g, store), PPTO_OK);
+        y = ppto_sink(g, y, out);
+        cr_assert_eq(ppto_event_record(g, store, &written[i]), PPTO_OK);
+        cr_assert_eq(ppto_compile(1, &y, &p[i]), PPTO_OK, "%s", ppto_error_text(ctx));
+        ppto_stats stats = {.size = sizeof stats};
+        ppto_program_stats(p[i], &stats);
+        cr_expect_eq(stats.kernels, 1, "opening and writing are no kernels: %zu", stats.kernels);
+        ppto_graph_destroy(g);
+    }
+    for (int i = 0; i < BATCHES; i++) cr_assert_eq(ppto_program_start(p[i], NULL, &run[i]), PPTO_OK);
+    for (int i = 0; i < BATCHES; i++) {
+        cr_assert_eq(ppto_event_wait(written[i], -1), PPTO_OK);
+        if (i == BATCHES - 1) expect_equal(out, "x * 5", in);
+    }
+    for (int i = 0; i < BATCHES; i++) {
+        cr_assert_eq(ppto_run_wait(run[i], -1), PPTO_OK);
+        ppto_run_release(run[i]);
+        ppto_event_release(written[i]);
+        ppto_program_destroy(p[i]);
+    }
+    cr_expect_eq(ppto_sync(store), PPTO_OK);
+    ppto_stream_destroy(store);
+    remove_all();
+}
+
+static void expect_failure(ppto_graph *g, ppto_status status, const char *words)
+{
+    cr_expect_eq(ppto_graph_error(g), status, "%s", ppto_graph_error_text(g));
+    cr_expect(strstr(ppto_graph_error_text(g), words), "%s", ppto_graph_error_text(g));
+    ppto_graph_destroy(g);
+}
+
+static ppto_graph *graph_with(ppto_tensor **x)
+{
+    ppto_graph *g = ppto_graph_create(ctx);
+    *x = ppto_input(g, "x", PPTO_F32, "4");
+    return g;
+}
+
+Test(files, wrong_sources_and_sinks_are_errors_of_the_graph)
+{
+    const char *broken = path_of("broken.npy");
+    FILE *f = fopen(broken, "w");
+    fputs("no array", f);
+    fclose(f);
+    ppto_tensor *x, *other;
+    ppto_graph *g = graph_with(&x), *h = graph_with(&other);
+    cr_expect_null(ppto_open(g, "/nowhere/at.npy"));
+    expect_failure(g, PPTO_E_IO, "/nowhere/at.npy");
+    g = graph_with(&x);
+    cr_expect_null(ppto_open(g, broken));
+    cr_expect_null(ppto_sink(g, x, "out.npy"), "a graph that has failed records nothing more");
+    expect_failure(g, PPTO_E_FORMAT, "broken.npy");
+    g = graph_with(&x);
+    cr_expect_null(ppto_open(g, NULL));
+    expect_failure(g, PPTO_E_VALUE, "open: there is no path");
+    g = graph_with(&x);
+    cr_expect_null(ppto_sink(g, NULL, "out.npy"));
+    expect_failure(g, PPTO_E_VALUE, "sink: the tensor is NULL");
+    g = graph_with(&x);
+    cr_expect_null(ppto_sink(g, other, "out.npy"));
+    expect_failure(g, PPTO_E_VALUE, "sink: the tensor belongs to another graph");
+    g = graph_with(&x);
+    cr_expect_null(ppto_sink(g, x, ""));
+    expect_failure(g, PPTO_E_VALUE, "sink: there is no path");
+    cr_expect_null(ppto_open(NULL, "a.npy"));
+    cr_expect_null(ppto_sink(NULL, other, "a.npy"));
+    ppto_tensor *twice[] = {ppto_sink(h, other, "a.npy"), ppto_sink(h, ppto_exp(other), "a.npy")};
+    ppto_program *p = NULL;
+    cr_expect_eq(ppto_compile(2, twice, &p), PPTO_E_VALUE);
+    cr_expect(strstr(ppto_error_text(ctx), "both go to a.npy"), "%s", ppto_error_text(ctx));
+    ppto_graph_destroy(h);
+    remove_all();
+}
+
+Test(files, a_sink_that_cannot_be_written_fails_the_run)
+{
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_array *result = NULL;
+    ppto_tensor *y = ppto_sink(g, ppto_float(g, 1), "/nowhere/at.npy");
+    cr_expect_eq(ppto_eval(y, &result, NULL), PPTO_E_IO);
+    cr_expect(strstr(ppto_error_text(ctx), "/nowhere/at.npy"), "%s", ppto_error_text(ctx));
+    ppto_graph_destroy(g);
+}
+
 Test(files, progress_of_wrong_calls)
 {
     ppto_progress progress = {.size = 0};

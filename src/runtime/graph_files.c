@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Files as parts of a graph. A source is an input, a sink is its value again (pp_graph_same); what is special
+ * about them is kept beside the graph and bound when a program is made of it. The names of sources are
+ * numbers, not paths, so that graphs that differ in their files share a plan. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+/* ---- recording ----------------------------------------------------------------------------------------- */
+
+static ppto_tensor *failed(ppto_graph *g, ppto_status status, pp_error *err)
+{
+    if (err->code == PPTO_OK) *err = *pp_graph_error(g->graph);
+    pp_fail(err, status, "%s", ppto_status_text(status));
+    pp_tensor_keep_error(g, err);
+    return NULL;
+}
+
+/* The first name that no input has. */
+static const char *new_name(ppto_graph *g)
+{
+    char name[32];
+    for (size_t number = g->sources.n + 1;; number++) {
+        bool taken = false;
+        snprintf(name, sizeof name, "source%zu", number);
+        for (size_t i = 0; i < pp_graph_inputs(g->graph) && !taken; i++) {
+            pp_ref input = pp_graph_input_at(g->graph, i);
+            taken = strcmp(pp_graph_node(g->graph, input.node).input_name, name) == 0;
+        }
+        if (!taken) return pp_arena_strndup(&g->arena, name, strlen(name));
+    }
+}
+
+static ppto_status record_source(ppto_graph *g, ppto_array *array, ppto_site site, pp_ref *out)
+{
+    pp_text dims = {0};
+    pp_ref input;
+    pp_graph_source source = {new_name(g), array};
+    for (int d = 0; d < array->rank; d++)
+        pp_text_add(&dims, "%s%" PRId64, d > 0 ? ", " : "", array->shape[d]);
+    ppto_status status =
+        source.name && !dims.failed ? pp_vec_reserve(&g->sources, g->sources.n + 1) : PPTO_E_NOMEM;
+    if (status == PPTO_OK)
+        status =
+            pp_graph_input(g->graph, source.name, array->dtype, false, dims.at ? dims.at : "", site, &input);
+    pp_text_free(&dims);
+    if (status == PPTO_OK) status = pp_graph_same(g->graph, input, "open", site, out);
+    if (status != PPTO_OK) return status;
+    ppto_array_retain(array);
+    return pp_vec_push(&g->sources, source);
+}
+
+ppto_tensor *ppto_open_at(ppto_site site, ppto_graph *g, const char *path)
+{
+    pp_error err = {.site = site};
+    pp_ref ref = {PP_NONE, 0};
+    if (!pp_tensor_usable(g)) return NULL;
+    if (!path || !*path) return failed(g, pp_fail(&err, PPTO_E_VALUE, "open: there is no path"), &err);
+    ppto_array *array = ppto_array_open(g->ctx, path);
+    if (!array)
+        return failed(g, pp_fail(&err, ppto_error_status(NULL), "open: %s", ppto_error_text(NULL)), &err);
+    ppto_status status = record_source(g, array, site, &ref);
+    ppto_array_release(array);
+    return status == PPTO_OK ? pp_tensor_handle(g, ref) : failed(g, status, &err);
+}
+
+ppto_tensor *ppto_sink_at(ppto_site site, ppto_graph *g, ppto_tensor *tensor, const char *path)
+{
+    pp_error err = {.site = site};
+    pp_graph_sink sink = {{PP_NONE, 0}, NULL};
+    if (!pp_tensor_usable(g)) return NULL;
+    if (!tensor) return failed(g, pp_fail(&err, PPTO_E_VALUE, "sink: the tensor is NULL"), &err);
+    if (tensor->graph != g)
+        return failed(g, pp_fail(&err, PPTO_E_VALUE, "sink: the tensor belongs to another graph"), &err);
+    if (!path || !*path) return failed(g, pp_fail(&err, PPTO_E_VALUE, "sink: there is no path"), &err);
+    sink.path = pp_arena_strndup(&g->arena, path, strlen(path));
+    ppto_status status = sink.path ? pp_vec_reserve(&g->sinks, g->sinks.n + 1) : PPTO_E_NOMEM;
+    if (status == PPTO_OK) status = pp_graph_same(g->graph, tensor->ref, "sink", site, &sink.ref);
+    if (status == PPTO_OK) status = pp_vec_push(&g->sinks, sink);
+    return status == PPTO_OK ? pp_tensor_handle(g, sink.ref) : failed(g, status, &err);
+}
+
+void pp_graph_files_free(ppto_graph *g)
+{
+    for (size_t i = 0; i < g->sources.n; i++) ppto_array_release(g->sources.at[i].array);
+    pp_vec_free(&g->sources);
+    pp_vec_free(&g->sinks);
+}
+
+/* ---- programs ------------------------------------------------------------------------------------------ */
+
+/* The sink that this very node is; NULL. */
+static const pp_graph_sink *sink_of(const ppto_graph *g, pp_ref ref)
+{
+    for (size_t i = 0; i < g->sinks.n; i++)
+        if (g->sinks.at[i].ref.node == ref.node) return &g->sinks.at[i];
+    return NULL;
+}
+
+static ppto_status bind_sink(ppto_program *p, size_t i, const pp_graph_sink *sink, pp_error *err)
+{
+    for (size_t k = 0; k < i; k++)
+        if (p->sinks[k] && strcmp(p->sinks[k], sink->path) == 0)
+            return pp_fail(err, PPTO_E_VALUE, "compile: outputs %zu and %zu both go to %s", k, i, sink->path);
+    p->has_sinks = true;
+    p->sinks[i] = pp_strdup(sink->path);
+    return p->sinks[i] ? PPTO_OK : PPTO_E_NOMEM;
+}
+
+ppto_status pp_graph_files_bind(ppto_program *p, const ppto_graph *g, const pp_ref *outputs, size_t n,
+                                pp_error *err)
+{
+    for (size_t i = 0; i < p->plan->inputs.n && g->sources.n != 0; i++)
+        for (size_t k = 0; k < g->sources.n; k++) /* by name: the plan may be an equal graph's */
+            if (strcmp(g->sources.at[k].name, p->plan->inputs.at[i].name) == 0)
+                p->inputs[i] = ppto_array_retain(g->sources.at[k].array);
+    for (size_t i = 0; i < n; i++) {
+        const pp_graph_sink *sink = sink_of(g, outputs[i]);
+        if (sink) PP_TRY(bind_sink(p, i, sink, err));
+    }
+    return PPTO_OK;
+}
