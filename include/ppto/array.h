@@ -22,16 +22,23 @@ PPTO_API ppto_array *ppto_array_copy_of(ppto_context *ctx, ppto_dtype dtype, int
 PPTO_API ppto_array *ppto_array_wrap(ppto_context *ctx, void *data, ppto_dtype dtype, int rank,
                                      const int64_t *shape, const int64_t *strides,
                                      void (*release)(void *arg, void *data), void *arg);
-/* Reads an NPY file ("-": standard input). */
+/* Reads an array of a file: NPY ("-": from standard input); FILE.npz:NAME or FILE.safetensors:NAME, where
+ * NAME may be left out if the file holds one array only. returns NULL: E_IO; E_FORMAT malformed, no such
+ * array; E_DTYPE; E_LIMIT, E_NOMEM; E_UNSUPPORTED when the library for the format is not built in */
 PPTO_API ppto_array *ppto_array_load(ppto_context *ctx, const char *path);
-/* An NPY file as an array that stays in the file: only the header is read. Runs read it, by pieces where the
+/* The same as an array that stays in the file: only the header is read. Runs read it, by pieces where the
  * plan allows (docs/memory.md), so it may be larger than memory; the file must stay as it is meanwhile.
- * ppto_array_data is NULL. A pipe, a device and "-" are read at once, as by ppto_array_load.
+ * ppto_array_data is NULL. A pipe, a device, an NPZ file and "-" are read at once, as by ppto_array_load.
  * returns NULL: E_IO, E_FORMAT, E_DTYPE as ppto_array_load */
 PPTO_API ppto_array *ppto_array_open(ppto_context *ctx, const char *path);
-/* Writes an NPY file by rename ("-": standard output). returns PPTO_OK; E_IO, E_LIMIT (disk full); E_VALUE
- * for NULL */
+/* Writes a file, which appears by rename, in the format that its name says, as above ("-": NPY to standard
+ * output; an archive's array has the name arr_0 when none is given). returns PPTO_OK; E_IO, E_LIMIT (disk
+ * full); E_VALUE for NULL; E_UNSUPPORTED */
 PPTO_API ppto_status ppto_array_save(const ppto_array *array, const char *path);
+/* Writes several into one FILE.npz or FILE.safetensors. names: NULL, or one a piece, of which NULL stands for
+ * arr_0, arr_1, … by place. returns also E_VALUE for two of one name */
+PPTO_API ppto_status ppto_arrays_save(const char *path, size_t n, const char *const *names,
+                                      ppto_array *const *arrays);
 /* A number, bound to inputs of rank 0; weak: it takes the dtype of what it meets. */
 PPTO_API ppto_array *ppto_number(ppto_context *ctx, double value);
 PPTO_API ppto_array *ppto_integer(ppto_context *ctx, int64_t value);

@@ -81,7 +81,8 @@ static void append(cli_list *list, const char *value)
 
 #define TO(member) offsetof(cli_arguments, member)
 static const option_row rows[] = {
-    {"output=[NAME=]FILE", 'o', CLI_RUN, "write a result to an NPY file (- is standard output)", LIST,
+    {"output=[NAME=]FILE", 'o', CLI_RUN,
+     "write a result to an NPY file (- is standard output), or into FILE.npz or FILE.safetensors", LIST,
      TO(outputs), 0, 0, NULL},
     {"npy=FILE", 0, CLI_RUN, "the same as -o FILE", LIST, TO(outputs), 0, 0, NULL},
     {"json", 0, ALL & ~(unsigned)CLI_SELFCHECK, "print JSON", FLAG, TO(json), 0, 0, NULL},
@@ -124,6 +125,8 @@ const char cli_bindings_help[] =
     ".ppto, or a path with a / in it.\n"
     "Bindings give the inputs, NAME=VALUE:\n"
     "  x=FILE                an NPY file; - is standard input\n"
+    "  x=FILE.npz:NAME       an array of an NPZ file, or of a FILE.safetensors; :NAME is needed only for one "
+    "of several\n"
     "  x=f32[4,512]          data of this dtype and shape: random(0)\n"
     "  x=f32[4,512]:FILLER   zeros, ones, random(SEED), uniform(LO,HI[,SEED]), "
     "normal[(SEED)], integers(LO,HI[,SEED])\n"

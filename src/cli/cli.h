@@ -105,6 +105,9 @@ int cli_exit_of(ppto_status status);
 bool cli_color(const char *when);
 /* Prints a text of the library and frees it (NULL is fine), with a line end when it has none. */
 void cli_print_text(char *text);
+/* Bytes of a path that name an archive, before its end or a colon and the name of an array; 0: it is no
+ * archive. */
+size_t cli_archive_length(const char *path);
 /* A JSON string with its quotes; a number, null when it is not finite. */
 void cli_json_string(FILE *to, const char *text);
 void cli_json_number(FILE *to, double value);

@@ -18,6 +18,17 @@
 static int colour = -1; /* -1 auto, 0 never, 1 always */
 static int output_error;
 
+size_t cli_archive_length(const char *path)
+{
+    static const char *const endings[] = {".npz", ".safetensors"};
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; ++i) {
+        size_t length = strlen(endings[i]);
+        for (const char *at = strstr(path, endings[i]); at != NULL; at = strstr(at + 1, endings[i]))
+            if (at[length] == '\0' || at[length] == ':') return (size_t)(at - path) + length;
+    }
+    return 0;
+}
+
 bool cli_color(const char *when)
 {
     static const char *const words[] = {"auto", "never", "always"};

@@ -13,10 +13,12 @@
 
 enum { MOST_PRINTED = 1000 };
 
-/* One -o: a result and where it goes. */
+/* One -o: a result and where it goes. Those of one archive are written together, with the first of them. */
 typedef struct target {
     size_t result; /* of the text */
     const char *path;
+    size_t archive; /* bytes of path that name the archive; 0: it is none */
+    size_t first;   /* the first target of the same archive; itself */
 } target;
 
 typedef struct job {
@@ -50,7 +52,8 @@ static int read_target(job *j, const char *value)
     target *t = &j->targets[j->n_targets++];
     size_t length = cli_name_length(value);
     bool named = length > 0 && value[length] == '=';
-    *t = (target){0, named ? value + length + 1 : value};
+    *t = (target){.path = named ? value + length + 1 : value};
+    t->archive = cli_archive_length(t->path);
     if (t->path[0] == '\0') return cli_fail(CLI_USAGE, "-o %s: a file name is missing", value);
     if (!named && r->n != 1)
         return cli_fail(CLI_USAGE, "-o %s: the text has %zu results, say which: -o NAME=%s", value, r->n,
@@ -63,6 +66,38 @@ static int read_target(job *j, const char *value)
     return unknown_result(j, value, length);
 }
 
+/* The name in its archive: what follows the colon, else the result's own; NULL when it has none. */
+static const char *name_in_archive(const job *j, const target *t)
+{
+    if (t->path[t->archive] == ':') return t->path + t->archive + 1;
+    const char *name = j->recording.names[t->result];
+    return name[0] != '\0' ? name : NULL;
+}
+
+static bool same_archive(const target *a, const target *b)
+{
+    return a->archive != 0 && a->archive == b->archive && strncmp(a->path, b->path, a->archive) == 0;
+}
+
+/* Against the targets before it. */
+static int check_target(job *j, size_t i)
+{
+    target *t = &j->targets[i];
+    t->first = i;
+    for (size_t k = i; k-- > 0;) {
+        const target *other = &j->targets[k];
+        if (same_archive(t, other)) {
+            const char *a = name_in_archive(j, t), *b = name_in_archive(j, other);
+            t->first = other->first;
+            if (strcmp(a != NULL ? a : "", b != NULL ? b : "") != 0) continue;
+            return cli_fail(CLI_USAGE, "-o %s: two results of one name cannot go to one file", t->path);
+        }
+        if (strcmp(t->path, other->path) == 0)
+            return cli_fail(CLI_USAGE, "-o %s: two results cannot go to one file", t->path);
+    }
+    return CLI_OK;
+}
+
 static int read_targets(job *j)
 {
     const cli_list *outputs = &j->arguments->outputs;
@@ -72,11 +107,9 @@ static int read_targets(job *j)
     for (size_t i = 0; i < outputs->n; ++i) {
         int code = read_target(j, outputs->at[i]);
         if (code != CLI_OK) return code;
-        const char *path = j->targets[i].path;
-        pipes += strcmp(path, "-") == 0;
-        for (size_t k = 0; k < i; ++k)
-            if (strcmp(path, j->targets[k].path) == 0)
-                return cli_fail(CLI_USAGE, "-o %s: two results cannot go to one file", outputs->at[i]);
+        pipes += strcmp(j->targets[i].path, "-") == 0;
+        code = check_target(j, i);
+        if (code != CLI_OK) return code;
     }
     if (pipes > 0 && j->arguments->json)
         return cli_fail(CLI_USAGE, "--json and -o - both want standard output: leave one out");
@@ -135,9 +168,12 @@ static size_t result_of(const job *j, size_t which)
 /* The run writes a file as it goes, unless the result is wanted elsewhere too. */
 static bool written_by_run(const job *j, size_t which)
 {
-    bool alone = !j->arguments->json;
+    const target *t = &j->targets[which];
+    bool alone = !j->arguments->json &&
+                 (t->archive == 0 || name_in_archive(j, t) == NULL || t->path[t->archive] == ':');
     for (size_t i = 0; i < j->n_targets; ++i)
-        alone = alone && (i == which || j->targets[i].result != j->targets[which].result);
+        alone =
+            alone && (i == which || (j->targets[i].result != t->result && j->targets[i].first != t->first));
     return alone && cli_makes_file(j->targets[which].path);
 }
 
@@ -150,16 +186,37 @@ static ppto_status bind_sinks(const job *j)
     return status;
 }
 
+/* All that goes to the archive of this target. */
+static ppto_status save_archive(const job *j, size_t which)
+{
+    const target *t = &j->targets[which];
+    const char **names = calloc(j->n_targets, sizeof *names);
+    ppto_array **arrays = calloc(j->n_targets, sizeof(ppto_array *));
+    char *path = strndup(t->path, t->archive);
+    size_t n = 0;
+    for (size_t i = which; names != NULL && arrays != NULL && i < j->n_targets; ++i) {
+        if (j->targets[i].first != which) continue;
+        names[n] = name_in_archive(j, &j->targets[i]);
+        arrays[n++] = j->results[result_of(j, i)];
+    }
+    ppto_status status = n > 0 && path != NULL ? ppto_arrays_save(path, n, names, arrays) : PPTO_E_NOMEM;
+    free(path);
+    free((void *)names);
+    free((void *)arrays);
+    return status;
+}
+
 static int save(const job *j)
 {
     for (size_t i = 0; i < j->n_targets; ++i) {
-        size_t k = result_of(j, i);
-        if (written_by_run(j, i)) continue;
-        bool makes_file = cli_makes_file(j->targets[i].path);
+        const target *t = &j->targets[i];
+        if (written_by_run(j, i) || t->first != i) continue;
+        bool makes_file = cli_makes_file(t->path);
         if (makes_file) cli_uninterrupted_begin();
-        ppto_status status = ppto_array_save(j->results[k], j->targets[i].path);
+        ppto_status status =
+            t->archive != 0 ? save_archive(j, i) : ppto_array_save(j->results[result_of(j, i)], t->path);
         if (makes_file) cli_uninterrupted_end();
-        if (status != PPTO_OK) return cli_fail_file(status, j->targets[i].path);
+        if (status != PPTO_OK) return cli_fail_file(status, t->path);
     }
     return CLI_OK;
 }

@@ -61,14 +61,29 @@ static ppto_status look(const pp_files_watch *watch, size_t n, pp_error *err)
     return watch->stopped ? watch->stopped(watch->arg, err) : PPTO_OK;
 }
 
-ppto_status pp_files_read_watched(int fd, void *bytes, size_t n, size_t *got, const pp_files_watch *watch,
-                                  pp_error *err)
+static ppto_status read_fd(void *arg, void *bytes, size_t n, size_t *got, pp_error *err)
 {
-    if (!watch) return pp_files_read(fd, bytes, n, got, err);
+    return pp_files_read(*(int *)arg, bytes, n, got, err);
+}
+
+static int64_t left_in_fd(void *arg)
+{
+    return pp_files_remaining(*(int *)arg);
+}
+
+pp_files_from pp_files_from_fd(int *fd)
+{
+    return (pp_files_from){read_fd, left_in_fd, fd};
+}
+
+ppto_status pp_files_read_watched(const pp_files_from *from, void *bytes, size_t n, size_t *got,
+                                  const pp_files_watch *watch, pp_error *err)
+{
+    if (!watch) return from->read(from->arg, bytes, n, got, err);
     for (*got = 0; *got < n;) {
         size_t left = n - *got, step;
         left = left < PP_FILES_STEP ? left : PP_FILES_STEP;
-        PP_TRY(pp_files_read(fd, (unsigned char *)bytes + *got, left, &step, err));
+        PP_TRY(from->read(from->arg, (unsigned char *)bytes + *got, left, &step, err));
         *got += step;
         PP_TRY(look(watch, step, err));
         if (step < left) break;

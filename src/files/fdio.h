@@ -29,9 +29,17 @@ ppto_status pp_files_read(int fd, void *bytes, size_t n, size_t *got, pp_error *
  * returns  PPTO_OK; PPTO_E_LIMIT when the disk is full or a quota or file size limit is reached; PPTO_E_IO */
 ppto_status pp_files_write(int fd, const void *bytes, size_t n, pp_error *err);
 
-/* The same, watched (NULL: not). returns  also what the watch says */
-ppto_status pp_files_read_watched(int fd, void *bytes, size_t n, size_t *got, const pp_files_watch *watch,
-                                  pp_error *err);
+/* Whatever bytes come from, in order. */
+typedef struct pp_files_from {
+    ppto_status (*read)(void *arg, void *bytes, size_t n, size_t *got, pp_error *err); /* as pp_files_read */
+    int64_t (*left)(void *arg); /* bytes until the end; -1: not known */
+    void *arg;
+} pp_files_from;
+pp_files_from pp_files_from_fd(int *fd); /* which stays in place meanwhile */
+
+/* The same as above, watched (NULL: not). returns  also what the watch says */
+ppto_status pp_files_read_watched(const pp_files_from *from, void *bytes, size_t n, size_t *got,
+                                  const pp_files_watch *watch, pp_error *err);
 ppto_status pp_files_write_watched(int fd, const void *bytes, size_t n, const pp_files_watch *watch,
                                    pp_error *err);
 

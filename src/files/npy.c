@@ -33,13 +33,13 @@ static void put_right(const pp_npy_info *info, unsigned char *at, size_t n, size
 }
 
 /* behind: bytes that are to follow. */
-static ppto_status read_exactly(int fd, void *bytes, size_t n, size_t behind, const pp_files_watch *watch,
-                                pp_error *err)
+static ppto_status read_exactly(const pp_files_from *from, void *bytes, size_t n, size_t behind,
+                                const pp_files_watch *watch, pp_error *err)
 {
     size_t got;
-    PP_TRY(pp_files_read_watched(fd, bytes, n, &got, watch, err));
+    PP_TRY(pp_files_read_watched(from, bytes, n, &got, watch, err));
     if (got < n)
-        return pp_fail(err, PPTO_E_FORMAT, "the NPY file is cut off: %zu bytes of data missing",
+        return pp_fail(err, PPTO_E_FORMAT, "the array is cut off: %zu bytes of data missing",
                        n - got + behind);
     return PPTO_OK;
 }
@@ -70,20 +70,20 @@ static void walk_on(walk *w, const pp_npy_info *info)
     }
 }
 
-static ppto_status read_rows(int fd, const pp_npy_info *info, unsigned char *dst, size_t size,
-                             const pp_files_watch *watch, pp_error *err)
+static ppto_status read_rows(const pp_files_from *from, const pp_npy_info *info, unsigned char *dst,
+                             size_t size, const pp_files_watch *watch, pp_error *err)
 {
     for (size_t at = 0; at < info->bytes;) {
         size_t left = info->bytes - at, step = left < PP_FILES_STEP ? left : PP_FILES_STEP;
-        PP_TRY(read_exactly(fd, dst + at, step, left - step, watch, err));
+        PP_TRY(read_exactly(from, dst + at, step, left - step, watch, err));
         put_right(info, dst + at, step / size, size);
         at += step;
     }
     return PPTO_OK;
 }
 
-static ppto_status read_fortran(int fd, const pp_npy_info *info, unsigned char *dst, size_t size,
-                                const pp_files_watch *watch, pp_error *err)
+static ppto_status read_fortran(const pp_files_from *from, const pp_npy_info *info, unsigned char *dst,
+                                size_t size, const pp_files_watch *watch, pp_error *err)
 {
     unsigned char *chunk = pp_alloc(CHUNK);
     if (chunk == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
@@ -92,7 +92,7 @@ static ppto_status read_fortran(int fd, const pp_npy_info *info, unsigned char *
     ppto_status status = PPTO_OK;
     for (size_t left = info->bytes; left != 0 && status == PPTO_OK;) {
         size_t step = left < CHUNK ? left : CHUNK;
-        status = read_exactly(fd, chunk, step, left - step, watch, err);
+        status = read_exactly(from, chunk, step, left - step, watch, err);
         if (status != PPTO_OK) break;
         put_right(info, chunk, step / size, size);
         for (size_t at = 0; at < step; at += size) {
@@ -105,19 +105,26 @@ static ppto_status read_fortran(int fd, const pp_npy_info *info, unsigned char *
     return status;
 }
 
-ppto_status pp_npy_read_data(int fd, const pp_npy_info *info, void *dst, const pp_files_watch *watch,
-                             pp_error *err)
+ppto_status pp_npy_data_from(const pp_files_from *from, const pp_npy_info *info, void *dst,
+                             const pp_files_watch *watch, pp_error *err)
 {
     size_t size = pp_npy_dtype_size(info->dtype);
     if (info->fortran)
-        PP_TRY(read_fortran(fd, info, dst, size, watch, err));
+        PP_TRY(read_fortran(from, info, dst, size, watch, err));
     else
-        PP_TRY(read_rows(fd, info, dst, size, watch, err));
+        PP_TRY(read_rows(from, info, dst, size, watch, err));
     unsigned char more;
     size_t got;
-    PP_TRY(pp_files_read(fd, &more, 1, &got, err));
-    if (got != 0) return pp_fail(err, PPTO_E_FORMAT, "bytes follow the array of the NPY file");
+    PP_TRY(from->read(from->arg, &more, 1, &got, err));
+    if (got != 0) return pp_fail(err, PPTO_E_FORMAT, "bytes follow the array");
     return PPTO_OK;
+}
+
+ppto_status pp_npy_read_data(int fd, const pp_npy_info *info, void *dst, const pp_files_watch *watch,
+                             pp_error *err)
+{
+    const pp_files_from from = pp_files_from_fd(&fd);
+    return pp_npy_data_from(&from, info, dst, watch, err);
 }
 
 /* Length of the padded text; magic, version and length field come before it. */

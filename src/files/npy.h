@@ -22,15 +22,18 @@ typedef struct pp_npy_info {
     bool fortran;  /* the first axis varies fastest in the file, and this matters */
 } pp_npy_info;
 
-/* Reads the header; fd is then at the data.
+/* Reads the header; `from` is then at the data.
  * returns  PPTO_OK; PPTO_E_FORMAT malformed, truncated or trailing bytes; PPTO_E_DTYPE an element type that
  * is not supported (object, structured, half, complex, text, dates); PPTO_E_IO; PPTO_E_NOMEM */
+ppto_status pp_npy_header_from(const pp_files_from *from, pp_npy_info *info, pp_error *err);
 ppto_status pp_npy_read_header(int fd, pp_npy_info *info, pp_error *err);
 
 /* Reads the data into dst (info->bytes bytes) in row-major order and the machine's byte order; bools become 0
- * or 1. Reads on to the end of the file, where more bytes are an error. watch: may be NULL.
+ * or 1. Reads on to the end, where more bytes are an error. watch: may be NULL.
  * returns  PPTO_OK; PPTO_E_FORMAT truncated or trailing bytes; PPTO_E_IO; PPTO_E_NOMEM; what the watch says
  */
+ppto_status pp_npy_data_from(const pp_files_from *from, const pp_npy_info *info, void *dst,
+                             const pp_files_watch *watch, pp_error *err);
 ppto_status pp_npy_read_data(int fd, const pp_npy_info *info, void *dst, const pp_files_watch *watch,
                              pp_error *err);
 

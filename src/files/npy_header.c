@@ -231,48 +231,54 @@ ppto_status pp_npy_parse_header(const char *text, size_t n, pp_npy_info *info, p
 /* ---- the bytes around the text
  * ------------------------------------------------------------------------------ */
 
-static ppto_status read_start(int fd, size_t *length, pp_error *err)
+static ppto_status read_start(const pp_files_from *from, size_t *length, pp_error *err)
 {
     unsigned char b[12] = {0};
     size_t got;
     *length = 0;
-    PP_TRY(pp_files_read(fd, b, 8, &got, err));
+    PP_TRY(from->read(from->arg, b, 8, &got, err));
     if (got < 6 || memcmp(b, "\x93NUMPY", 6) != 0) return pp_fail(err, PPTO_E_FORMAT, "this is no NPY file");
     if (got < 8) return malformed(err, "cut off");
     if (b[6] < 1 || b[6] > 3 || b[7] != 0)
         return pp_fail(err, PPTO_E_FORMAT, "NPY version %d.%d is unknown", b[6], b[7]);
     size_t width = b[6] == 1 ? 2 : 4;
-    PP_TRY(pp_files_read(fd, b + 8, width, &got, err));
+    PP_TRY(from->read(from->arg, b + 8, width, &got, err));
     if (got < width) return malformed(err, "cut off");
     *length = (size_t)b[8] | (size_t)b[9] << 8 | (size_t)b[10] << 16 | (size_t)b[11] << 24;
     if (*length > LARGEST_HEADER) return malformed(err, "longer than 65536 bytes");
     return PPTO_OK;
 }
 
-static ppto_status read_text(int fd, char *text, size_t length, pp_npy_info *info, pp_error *err)
+static ppto_status read_text(const pp_files_from *from, char *text, size_t length, pp_npy_info *info,
+                             pp_error *err)
 {
     size_t got;
-    PP_TRY(pp_files_read(fd, text, length, &got, err));
+    PP_TRY(from->read(from->arg, text, length, &got, err));
     if (got < length) return malformed(err, "cut off");
     return pp_npy_parse_header(text, length, info, err);
 }
 
-ppto_status pp_npy_read_header(int fd, pp_npy_info *info, pp_error *err)
+ppto_status pp_npy_header_from(const pp_files_from *from, pp_npy_info *info, pp_error *err)
 {
     size_t length;
     *info = (pp_npy_info){0};
-    PP_TRY(read_start(fd, &length, err));
+    PP_TRY(read_start(from, &length, err));
     char *text = pp_alloc(length);
     if (text == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
-    ppto_status status = read_text(fd, text, length, info, err);
+    ppto_status status = read_text(from, text, length, info, err);
     pp_free(text);
     if (status != PPTO_OK) return status;
-    int64_t left = pp_files_remaining(fd);
+    int64_t left = from->left(from->arg);
     if (left >= 0 && (uint64_t)left < info->bytes)
-        return pp_fail(err, PPTO_E_FORMAT,
-                       "the NPY file is cut off: its array has %zu bytes, %" PRId64 " are there", info->bytes,
-                       left);
+        return pp_fail(err, PPTO_E_FORMAT, "it is cut off: its array has %zu bytes, %" PRId64 " are there",
+                       info->bytes, left);
     if (left >= 0 && (uint64_t)left > info->bytes)
-        return pp_fail(err, PPTO_E_FORMAT, "bytes follow the array of the NPY file");
+        return pp_fail(err, PPTO_E_FORMAT, "bytes follow the array");
     return PPTO_OK;
+}
+
+ppto_status pp_npy_read_header(int fd, pp_npy_info *info, pp_error *err)
+{
+    const pp_files_from from = pp_files_from_fd(&fd);
+    return pp_npy_header_from(&from, info, err);
 }

@@ -187,8 +187,8 @@ ppto_status pp_region_plan(pp_region_run *r, uint64_t fixed)
         const pp_place *place = &r->region->places.at[i];
         const ppto_array *a = r->at[i].array;
         if (place->kind == PP_AT_INPUT && !r->at[i].streamed && a->file) {
-            held += a->file->info.bytes;
-            r->work += a->file->info.bytes;
+            held += a->file->reader.info.bytes;
+            r->work += a->file->reader.info.bytes;
         }
         if (place->kind == PP_AT_OUTPUT && r->p->sinks[place->number] && !r->at[i].streamed &&
             !pp_region_repeats(r->region, place->number)) {

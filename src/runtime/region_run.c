@@ -244,8 +244,8 @@ static ppto_status add_stream(pp_region_run *r, uint32_t i)
     if (place->kind == PP_AT_INPUT) {
         const pp_array_file *file = r->inputs[place->number]->file;
         s.path = file->path;
-        s.file.fd = file->source.fd;
-        s.data_at = file->data_at;
+        s.file.fd = file->reader.source.fd;
+        s.data_at = file->reader.data_at;
     } else {
         s.write = true;
         s.path = r->p->sinks[place->number];
@@ -386,9 +386,10 @@ static void find_streams(pp_region_run *r)
         const pp_place *place = &r->region->places.at[i];
         if (place->kind == PP_AT_INPUT) {
             const pp_array_file *file = r->inputs[place->number]->file;
-            r->at[i].streamed = file && file->in_place && place->cut && axis_of(r, i) == 0;
+            r->at[i].streamed = file && file->reader.in_place && place->cut && axis_of(r, i) == 0;
         } else if (place->kind == PP_AT_OUTPUT) {
-            r->at[i].streamed = place->cut && r->p->sinks[place->number] && axis_of(r, i) == 0;
+            const char *sink = r->p->sinks[place->number];
+            r->at[i].streamed = place->cut && sink && axis_of(r, i) == 0 && pp_files_by_pieces(sink);
             for (uint32_t k = 0; k < r->p->plan->flat.outputs.n; k++)
                 r->at[i].streamed &= k == place->number || r->p->plan->flat.outputs.at[k] !=
                                                                r->p->plan->flat.outputs.at[place->number];
@@ -476,18 +477,21 @@ uint64_t pp_region_predicted(const pp_region_run *r)
 
 static ppto_status open_sink(pp_region_run *r, uint32_t number, const pp_place *place)
 {
-    char head[PP_NPY_HEADER];
-    size_t n, bytes;
+    const pp_files_entry entry = {NULL, (ppto_dtype)place->dtype, place->rank, place->dim, NULL};
+    uint64_t bytes = pp_region_row_bytes(place) * (uint64_t)r->total;
+    pp_file_name file = {0};
+    pp_text head = {0};
     pp_error why = {0};
-    ppto_status status =
-        pp_npy_make_header((ppto_dtype)place->dtype, place->rank, place->dim, head, &n, &bytes, &why);
+    ppto_status status = pp_files_head(r->p->sinks[number], &entry, &file, &head, &why);
     if (status == PPTO_OK)
-        status = pp_sink_open(&r->sinks[number], r->p->sinks[number], (int64_t)(n + bytes), &why);
+        status = pp_sink_open(&r->sinks[number], file.path, (int64_t)(head.n + bytes), &why);
     if (status == PPTO_OK) {
         r->sink_open[number] = 1;
-        r->sink_at[number] = (int64_t)n;
-        status = pp_files_write(r->sinks[number].fd, head, n, &why);
+        r->sink_at[number] = (int64_t)head.n;
+        status = pp_files_write(r->sinks[number].fd, head.at, head.n, &why);
     }
+    pp_file_name_free(&file);
+    pp_text_free(&head);
     if (status == PPTO_OK) return status;
     return pp_fail(r->err, status, "%.500s: %.1500s", r->p->sinks[number],
                    why.text[0] ? why.text : ppto_status_text(status));

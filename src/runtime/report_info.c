@@ -64,6 +64,9 @@ static void find_modules(facts *f)
 {
     static const char *const later[] = {"llvm", "cuda", "opencl", "mpi"};
     add_part(f->module, &f->n_modules, "tbb", has_executor("tbb"), "built without oneTBB");
+    add_part(f->module, &f->n_modules, "npz", pp_files_reads(PP_FORMAT_NPZ), "built without libzip");
+    add_part(f->module, &f->n_modules, "safetensors", pp_files_reads(PP_FORMAT_SAFETENSORS),
+             "built without jansson");
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
         add_part(f->module, &f->n_modules, later[i], false, "not built into this library");
 }

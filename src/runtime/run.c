@@ -295,7 +295,7 @@ static uint64_t file_bytes(const run *r)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < r->plan->inputs.n; i++)
-        if (r->inputs[i]->file) n += r->inputs[i]->file->info.bytes;
+        if (r->inputs[i]->file) n += r->inputs[i]->file->reader.info.bytes;
     return n;
 }
 

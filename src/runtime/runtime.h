@@ -13,8 +13,7 @@
 #include <stdio.h>
 
 #include "devices/device.h"
-#include "files/npy.h"
-#include "files/source.h"
+#include "files/formats.h"
 #include "graph/graph.h"
 #include "graph/lower.h"
 #include "graph/recorded.h"
@@ -89,11 +88,8 @@ ppto_status pp_report_new(ppto_status code, const char *format, ...) PP_PRINTF(2
 
 /* An array that stays in its file: data is NULL until a run reads it, whole or by pieces. */
 typedef struct pp_array_file {
-    char *path;
-    pp_source source;
-    pp_npy_info info;
-    int64_t data_at; /* offset of the first element */
-    bool in_place;   /* row-major, in this machine's byte order */
+    char *path; /* as given: formats.h */
+    pp_reader reader;
 } pp_array_file;
 
 struct ppto_array {

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The ppto command over files that take a while: progress, and what an interruption leaves.
+"""The ppto command over files that take a while: progress, what an interruption leaves; and
+over archives of arrays.
 
 usage: run_files.py PPTO [WORD]      TAP on standard output; with WORD only the cases that contain it"""
 
+import json
 import os
 import pty
 import signal
@@ -66,6 +68,54 @@ def no_progress_without_a_terminal(ppto):
     expect(result.stderr == b"" and result.stdout == b"", result)
 
 
+def archives_hold_several_arrays(ppto):
+    write("three.ppto", "input x: f32[2, 3]\noutput y = x * 2\noutput total = sum(x)\noutput n = max(x)\n")
+    for end in (".npz", ".safetensors"):
+        name = "several" + end
+        check(ppto("run", "three.ppto", "x=x.npy", "-o", f"y={name}", "-o", f"total={name}", "-o", f"n={name}:most"), 0)
+        check(ppto("run", "a[1, 2] + b * c", f"a={name}:y", f"b={name}:total", f"c={name}:most"), 0, out=["138"])
+        check(ppto("run", "x", f"x={name}"), 3, err=["3 arrays, say which by :NAME", "total"])
+        check(ppto("run", "x", f"x={name}:z"), 3, err=["no array z", "total"])
+        check(ppto("compare", f"{name}:total", f"{name}:total"), 0)
+        before = read(name)
+        check(ppto("run", "three.ppto", "x=x.npy", "-o", f"y={name}", "-o", f"total={name}:y"), 2, err=["of one name"])
+        check(ppto("run", "take(x, i)", "x=y.npy", "i=i.npy", "-o", name), 2)
+        expect(read(name) == before, f"{name} changed")
+
+
+def archives_of_one_array_need_no_name(ppto):
+    for end in (".npz", ".safetensors"):
+        check(ppto("run", "x + 1", "x=x.npy", "-o", "one" + end), 0)
+        check(ppto("run", "sum(x)", "x=one" + end), 0, out=["27"])
+        check(ppto("run", "sum(x)", f"x=one{end}:arr_0"), 0, out=["27"])
+        check(ppto("run", "x + 1", "x=x.npy", "-o", f"one{end}:w"), 0)
+        check(ppto("run", "sum(w)", f"w=one{end}:w"), 0, out=["27"])
+
+
+def an_archive_beside_other_results(ppto):
+    check(ppto("run", "three.ppto", "x=x.npy", "-o", "y=some.npz", "-o", "total=some.npy", "-o", "n=some.safetensors"), 0)
+    check(ppto("run", "sum(y) + t + n", "y=some.npz:y", "t=some.npy", "n=some.safetensors:n"), 0, out=["69"])
+
+
+def safetensors_go_by_pieces(ppto):
+    """Read and written within a limit that does not hold them, with the bits of the NPY file."""
+    text = "(x - mean(x, axis=0)) * 2"
+    limit = ("--memory-limit", "16M", "--stats")
+    check(ppto("run", "x", "x=f32[8192,1024]:random(3)", "-o", "pieces.npy"), 0)
+    check(ppto("run", "x", "x=pieces.npy", "-o", "pieces.safetensors", *limit), 0)
+    check(ppto("run", text, "x=pieces.npy", "-o", "want.npy", *limit), 0)
+    check(ppto("run", text, "x=pieces.safetensors", "-o", "got.safetensors:y", *limit), 0)
+    check(ppto("compare", "want.npy", "got.safetensors"), 0)
+    check(ppto("run", text, "x=pieces.safetensors", "-o", "got.npz", *limit), 4, err=["least limit"])
+
+
+def hostile_archives(ppto):
+    write("bad.npz", b"PK\x05\x06 no archive")
+    write("bad.safetensors", b"\x02\0\0\0\0\0\0\0[]")
+    for name in ("bad.npz", "bad.safetensors", "nowhere.npz", "x.npy.npz:y"):
+        check(ppto("run", "x", f"x={name}"), 3, err=[name])
+
+
 def is_writing(process, folder):
     """A file in the folder is open; it may have no name yet."""
     descriptors, inside = f"/proc/{process.pid}/fd", os.path.realpath(folder) + "/"
@@ -96,8 +146,16 @@ def interrupted(ppto, number, old, *more):
     expect(not old or read("stop/out.npy") == b"old", "the old file changed")
 
 
-def tests():
+def archives_are_built_in(ppto):
+    modules = json.loads(subprocess.run([ppto, "info", "--json"], capture_output=True, env=CLEAN, check=True).stdout)["modules"]
+    return all(m["available"] for m in modules if m["name"] in ("npz", "safetensors"))
+
+
+def tests(ppto):
     result = [progress_on_a_terminal, progress_of_a_failure_leaves_the_error, no_progress_without_a_terminal]
+    if archives_are_built_in(ppto):
+        result += [archives_hold_several_arrays, archives_of_one_array_need_no_name, an_archive_beside_other_results,
+                   safetensors_go_by_pieces, hostile_archives]
     result = [(test.__name__.replace("_", " "), test) for test in result]
     for number in (signal.SIGINT, signal.SIGTERM):
         for old in (False, True):
@@ -108,4 +166,4 @@ def tests():
 
 
 if __name__ == "__main__":
-    sys.exit(run_tests(sys.argv, tests()))
+    sys.exit(run_tests(sys.argv, tests(sys.argv[1])))

@@ -69,7 +69,8 @@ class Layers(unittest.TestCase):
 
     def test_foreign_headers(self):
         for header, what in [("tbb/task_group.h", "TBB"), ("oneapi/tbb.h", "TBB"), ("hwloc.h", "hwloc"),
-                             ("llvm-c/Core.h", "LLVM"), ("cuda.h", "CUDA"), ("CL/cl.h", "OpenCL"), ("uv.h", "libuv")]:
+                             ("llvm-c/Core.h", "LLVM"), ("cuda.h", "CUDA"), ("CL/cl.h", "OpenCL"), ("uv.h", "libuv"),
+                             ("zip.h", "libzip"), ("jansson.h", "jansson")]:
             with self.subTest(header=header):
                 self.expect({"src/runtime/a.c": f"#include <{header}>\n"}, "src/runtime/a.c:2: ", what)
 

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One array of a file (formats.h): names, and each format's reader and writer behind one face. */
+#define _XOPEN_SOURCE 700
+#include <string.h>
+#include <unistd.h>
+
+#include "files/formats.h"
+#include "files/sink.h"
+
+/* ---- names ----------------------------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *ending;
+    pp_format format;
+} endings[] = {{".npz", PP_FORMAT_NPZ}, {".safetensors", PP_FORMAT_SAFETENSORS}};
+
+/* The format, and where the path ends. */
+static pp_format format_of(const char *text, size_t *length)
+{
+    *length = strlen(text);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t n = strlen(endings[i].ending);
+        for (const char *at = strstr(text, endings[i].ending); at != NULL;
+             at = strstr(at + 1, endings[i].ending)) {
+            if (at[n] != '\0' && at[n] != ':') continue;
+            *length = (size_t)(at - text) + n;
+            return endings[i].format;
+        }
+    }
+    return PP_FORMAT_NPY;
+}
+
+bool pp_files_reads(pp_format format)
+{
+#ifdef PP_WITH_ZIP
+    if (format == PP_FORMAT_NPZ) return true;
+#endif
+#ifdef PP_WITH_JANSSON
+    if (format == PP_FORMAT_SAFETENSORS) return true;
+#endif
+    return format == PP_FORMAT_NPY;
+}
+
+ppto_status pp_file_name_read(const char *text, pp_file_name *out, pp_error *err)
+{
+    size_t length;
+    *out = (pp_file_name){.format = format_of(text, &length)};
+    if (text[length] == ':' && text[length + 1] == '\0')
+        return pp_fail(err, PPTO_E_VALUE, "the name of an array must follow the :");
+    out->path = pp_strdup(text);
+    if (out->path == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
+    if (text[length] == ':') out->name = out->path + length + 1;
+    out->path[length] = '\0';
+    return PPTO_OK;
+}
+
+void pp_file_name_free(pp_file_name *name)
+{
+    pp_free(name->path);
+    *name = (pp_file_name){0};
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------
+ */
+
+static ppto_status open_npy(pp_reader *r, pp_error *err)
+{
+    PP_TRY(pp_npy_read_header(r->source.fd, &r->info, err));
+    if (r->source.stream) return PPTO_OK;
+    r->data_at = (int64_t)lseek(r->source.fd, 0, SEEK_CUR);
+    r->in_place = !r->info.swap && !r->info.fortran;
+    return PPTO_OK;
+}
+
+static ppto_status open_archive(pp_reader *r, const pp_file_name *name, pp_error *err)
+{
+    if (r->source.stream)
+        return pp_fail(err, PPTO_E_FORMAT,
+                       "an archive cannot be read from a pipe, a device or an empty file");
+    if (name->format == PP_FORMAT_NPZ) return pp_npz_open(&r->source, name->name, &r->npz, &r->info, err);
+    PP_TRY(pp_safetensors_find(&r->source, name->name, &r->info, &r->data_at, err));
+    r->in_place = !r->info.swap;
+    return PPTO_OK;
+}
+
+ppto_status pp_reader_open(pp_reader *r, const char *text, pp_error *err)
+{
+    pp_file_name name;
+    *r = (pp_reader){.source = {.fd = -1}, .data_at = -1};
+    PP_TRY(pp_file_name_read(text, &name, err));
+    bool pipe = strcmp(text, "-") == 0;
+    ppto_status status =
+        pipe ? pp_source_of(&r->source, STDIN_FILENO, err) : pp_source_open(&r->source, name.path, err);
+    if (status == PPTO_OK) {
+        status = name.format == PP_FORMAT_NPY ? open_npy(r, err) : open_archive(r, &name, err);
+        if (status != PPTO_OK) pp_reader_close(r);
+    }
+    pp_file_name_free(&name);
+    return status;
+}
+
+/* So many bytes of a descriptor. */
+typedef struct stretch {
+    int fd;
+    int64_t left;
+} stretch;
+
+static ppto_status read_stretch(void *arg, void *bytes, size_t n, size_t *got, pp_error *err)
+{
+    stretch *s = arg;
+    if ((int64_t)n > s->left) n = (size_t)s->left;
+    PP_TRY(pp_files_read(s->fd, bytes, n, got, err));
+    s->left -= (int64_t)*got;
+    return PPTO_OK;
+}
+
+static int64_t left_in_stretch(void *arg)
+{
+    return ((stretch *)arg)->left;
+}
+
+ppto_status pp_reader_read(pp_reader *r, void *dst, const pp_files_watch *watch, pp_error *err)
+{
+    if (r->npz != NULL) return pp_npz_read(r->npz, &r->info, dst, watch, err);
+    if (r->source.stream || r->data_at < 0) return pp_npy_read_data(r->source.fd, &r->info, dst, watch, err);
+    if (lseek(r->source.fd, (off_t)r->data_at, SEEK_SET) < 0)
+        return pp_fail(err, PPTO_E_IO, "cannot be read where its data begin");
+    stretch s = {r->source.fd, (int64_t)r->info.bytes};
+    const pp_files_from from = {read_stretch, left_in_stretch, &s};
+    return pp_npy_data_from(&from, &r->info, dst, watch, err);
+}
+
+void pp_reader_close(pp_reader *r)
+{
+    pp_npz_close(r->npz);
+    if (r->source.fd >= 0) pp_source_close(&r->source);
+    *r = (pp_reader){.source = {.fd = -1}};
+}
+
+/* ---- writing --------------------------------------------------------------------------------------------
+ */
+
+typedef struct save_job {
+    pp_format format;
+    const pp_files_entry *entries;
+    size_t n;
+    const pp_files_watch *watch;
+} save_job;
+
+static ppto_status write_all(int fd, void *arg, pp_error *err)
+{
+    const save_job *job = arg;
+    const pp_files_entry *e = job->entries;
+    if (job->format == PP_FORMAT_SAFETENSORS) return pp_safetensors_write(fd, e, job->n, job->watch, err);
+    if (job->format == PP_FORMAT_NPY)
+        return pp_npy_write(fd, e->dtype, e->rank, e->shape, e->data, job->watch, err);
+    if (lseek(fd, 0, SEEK_CUR) < 0) return pp_fail(err, PPTO_E_IO, "an NPZ file cannot be written to a pipe");
+    return pp_npz_write(fd, e, job->n, job->watch, err);
+}
+
+ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_t n,
+                          const pp_files_watch *watch, pp_error *err)
+{
+    pp_file_name name;
+    PP_TRY(pp_file_name_read(text, &name, err));
+    pp_files_entry only;
+    save_job job = {name.format, entries, n, watch};
+    ppto_status status = PPTO_OK;
+    if (n != 1 && (name.format == PP_FORMAT_NPY || name.name != NULL || n == 0))
+        status = pp_fail(err, PPTO_E_VALUE, "it cannot hold %zu arrays", n);
+    if (status == PPTO_OK && name.name != NULL) {
+        only = *entries;
+        only.name = name.name;
+        job.entries = &only;
+    }
+    if (status == PPTO_OK)
+        status = strcmp(text, "-") == 0 ? write_all(STDOUT_FILENO, &job, err)
+                                        : pp_files_write_atomic(name.path, write_all, &job, err);
+    pp_file_name_free(&name);
+    return status;
+}
+
+bool pp_files_by_pieces(const char *text)
+{
+    size_t length;
+    return format_of(text, &length) != PP_FORMAT_NPZ && strcmp(text, "-") != 0;
+}
+
+static ppto_status npy_head(const pp_files_entry *e, pp_text *head, pp_error *err)
+{
+    char bytes[PP_NPY_HEADER];
+    size_t n, data;
+    PP_TRY(pp_npy_make_header(e->dtype, e->rank, e->shape, bytes, &n, &data, err));
+    pp_text_add(head, "%*s", (int)n, ""); /* room; the header has bytes of any value */
+    if (head->failed) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
+    memcpy(head->at, bytes, n);
+    return PPTO_OK;
+}
+
+ppto_status pp_files_head(const char *text, const pp_files_entry *entry, pp_file_name *file, pp_text *head,
+                          pp_error *err)
+{
+    size_t order;
+    PP_TRY(pp_file_name_read(text, file, err));
+    pp_files_entry own = *entry;
+    if (file->name != NULL) own.name = file->name;
+    ppto_status status = file->format == PP_FORMAT_NPY ? npy_head(&own, head, err)
+                         : file->format == PP_FORMAT_SAFETENSORS
+                             ? pp_safetensors_head(&own, 1, &order, head, err)
+                             : pp_fail(err, PPTO_E_UNSUPPORTED, "an NPZ file is written whole");
+    if (status != PPTO_OK) {
+        pp_text_free(head);
+        pp_file_name_free(file);
+    }
+    return status;
+}

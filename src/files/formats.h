@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * src/files: one array of a file, whatever the format. The name says which: FILE.npz, FILE.npz:NAME,
+ * FILE.safetensors and FILE.safetensors:NAME are archives (NAME may be left out where there is one array),
+ * "-" is a standard descriptor, and every other name an NPY file. Errors name the cause, not the file. */
+#ifndef PP_FORMATS_H
+#define PP_FORMATS_H
+
+#include "files/safetensors.h"
+
+typedef enum pp_format { PP_FORMAT_NPY, PP_FORMAT_NPZ, PP_FORMAT_SAFETENSORS } pp_format;
+
+/* What a name stands for. */
+typedef struct pp_file_name {
+    pp_format format;
+    char *path;       /* owned */
+    const char *name; /* of the array, in path's memory; NULL: not said */
+} pp_file_name;
+bool pp_files_reads(pp_format format); /* the library for it is built in */
+ppto_status pp_file_name_read(const char *text, pp_file_name *out, pp_error *err); /* E_VALUE; E_NOMEM */
+void pp_file_name_free(pp_file_name *name);
+
+/* ---- reading ---- */
+
+/* An array of an open file, its header read. */
+typedef struct pp_reader {
+    pp_source source;
+    pp_npy_info info;
+    int64_t data_at; /* offset of the data when they lie in the file as they are, else -1 */
+    bool in_place;   /* and row-major, in the machine's order */
+    pp_npz *npz;
+} pp_reader;
+
+/* returns  PPTO_OK; PPTO_E_IO, PPTO_E_FORMAT, PPTO_E_DTYPE, PPTO_E_UNSUPPORTED (a library is missing),
+ * PPTO_E_NOMEM. owns *reader: pp_reader_close */
+ppto_status pp_reader_open(pp_reader *reader, const char *text, pp_error *err);
+/* Reads the data, once, as pp_npy_data_from. */
+ppto_status pp_reader_read(pp_reader *reader, void *dst, const pp_files_watch *watch, pp_error *err);
+void pp_reader_close(pp_reader *reader);
+
+/* ---- writing ---- */
+
+/* Writes arrays to a file that appears by rename (sink.h); all but archives hold one. A NAME in the text is
+ * that of the only array. returns PPTO_OK; PPTO_E_VALUE; as pp_npy_write and pp_sink_open */
+ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_t n,
+                          const pp_files_watch *watch, pp_error *err);
+/* For a writer by pieces: the file, and what stands before the data of one array (data NULL).
+ * returns  PPTO_OK; PPTO_E_UNSUPPORTED where data do not lie in a file as they are. owns both */
+ppto_status pp_files_head(const char *text, const pp_files_entry *entry, pp_file_name *file, pp_text *head,
+                          pp_error *err);
+bool pp_files_by_pieces(const char *text); /* this can be done */
+
+#endif
