@@ -101,7 +101,7 @@ ppto_status pp_eval_sizes(pp_eval *ev);
 /* Infix operators on values that are no tensors. */
 ppto_status pp_eval_infix(pp_eval *ev, pp_infix op, const pp_value *a, const pp_value *b, pp_value *out);
 ppto_status pp_eval_negate(pp_eval *ev, pp_infix op, const pp_value *a, pp_value *out);
-bool pp_eval_equal(const pp_eval *ev, const pp_value *a, const pp_value *b);
+pp_value pp_eval_equality(pp_eval *ev, const pp_value *a, const pp_value *b); /* a bool, perhaps unknown */
 ppto_status pp_eval_truth(pp_eval *ev, const pp_value *value, pp_truth *out);
 
 /* ---- evaluate_condition.c ---------------------------------------------------------------------------- */
@@ -109,6 +109,7 @@ ppto_status pp_eval_truth(pp_eval *ev, const pp_value *value, pp_truth *out);
 /* margin >= 0, and a <= b: decided where that is possible. */
 pp_value pp_eval_margin_holds(pp_eval *ev, pp_size margin);
 pp_value pp_eval_is_least(pp_eval *ev, pp_size a, pp_size b);
+pp_value pp_eval_is_same(pp_eval *ev, pp_size a, pp_size b); /* a == b */
 /* Of bools: not value; a and b, or (either) a or b. */
 pp_value pp_eval_not(pp_eval *ev, const pp_value *value);
 pp_value pp_eval_both(pp_eval *ev, bool either, const pp_value *a, const pp_value *b);

@@ -242,12 +242,15 @@ static ppto_status do_product(pp_eval *ev, const pp_value *x, size_t n, pp_value
 
 static ppto_status do_contains(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
 {
-    bool yes = false;
+    pp_value any = pp_value_bool(PP_FALSE);
     (void)n;
     PP_TRY(need_list(ev, x));
-    for (uint32_t i = 0; i < x->n && !yes; i++) yes = pp_eval_equal(ev, &x->u.items[i], &x[1]);
-    *out = pp_value_bool(yes ? PP_TRUE : PP_FALSE);
-    return PPTO_OK;
+    for (uint32_t i = 0; i < x->n && any.u.truth != PP_TRUE; i++) {
+        const pp_value one = pp_eval_equality(ev, &x->u.items[i], &x[1]);
+        any = pp_eval_both(ev, true, &any, &one);
+    }
+    *out = any;
+    return any.u.truth == PP_UNKNOWN ? pp_eval_sizes(ev) : PPTO_OK;
 }
 
 static ppto_status do_sorted(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)

@@ -3,8 +3,10 @@
  * exact or an error; floats are f64 without libm, so that no result depends on the machine: a power with
  * another than an integer exponent is left to the operator pow (PPTO_E_UNSUPPORTED without a message).
  *
- * What sizes leave open: == is false (a named size agrees with itself only), an order is unknown and decided
- * at the run (evaluate_condition.c). */
+ * What sizes leave open is unknown and decided at the run (evaluate_condition.c). Only in the shipped texts
+ * is
+ * == a question of names: a named size agrees with itself only, so their rules broadcast by name. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +26,9 @@ static ppto_status overflow(pp_eval *ev, pp_infix op, const pp_value *a, const p
     pp_text text = {0};
     if (ev->err == NULL) return PPTO_E_SIZE;
     if (a != NULL) pp_eval_print(ev, a, &text);
-    pp_text_add(&text, a != NULL ? " %s " : "%s", pp_infix_sign(op));
+    pp_text_add(&text, a != NULL ? " %s " : "%s(", pp_infix_sign(op));
     pp_eval_print(ev, b, &text);
-    pp_text_add(&text, "` is beyond ");
+    pp_text_add(&text, a != NULL ? "` is beyond " : ")` is beyond ");
     pp_dtype_range(PPTO_I64, &text);
     ppto_status status =
         pp_eval_fail(ev, PPTO_E_SIZE, "`%s", text.at != NULL ? text.at : "an integer is beyond 64 bits");
@@ -181,7 +183,8 @@ static bool same_word(const pp_value *a, const pp_value *b)
     return dtype == (ppto_dtype)other->u.dtype;
 }
 
-bool pp_eval_equal(const pp_eval *ev, const pp_value *a, const pp_value *b)
+/* Of values that are not both integers or lists of one length. */
+static bool is_equal(const pp_eval *ev, const pp_value *a, const pp_value *b)
 {
     double x, y;
     bool same = a->kind == b->kind;
@@ -189,19 +192,37 @@ bool pp_eval_equal(const pp_eval *ev, const pp_value *a, const pp_value *b)
         same = a->kind == PP_V_WIDE ? a->u.bits == b->u.bits : strcmp(a->u.text, b->u.text) == 0;
     } else if (a->kind == PP_V_STR || b->kind == PP_V_STR) {
         same = same_word(a, b);
-    } else if (same && a->kind == PP_V_INT) {
-        same = a->u.size == b->u.size;
     } else if (same && a->kind == PP_V_DTYPE) {
         same = a->u.dtype == b->u.dtype;
     } else if (same && a->kind == PP_V_BOOL) {
         same = a->u.truth == b->u.truth && (a->u.truth != PP_UNKNOWN || a->u.margin == b->u.margin);
     } else if (pp_value_is_list(a) && pp_value_is_list(b)) {
-        same = a->n == b->n;
-        for (uint32_t i = 0; i < a->n && same; i++) same = pp_eval_equal(ev, &a->u.items[i], &b->u.items[i]);
+        same = false;
     } else if (as_float(ev, a, &x) && as_float(ev, b, &y)) {
         same = x == y && !(is_integer(a) && is_integer(b));
     }
     return same;
+}
+
+/* Both may be sizes of the run. */
+static pp_value equal_sizes(pp_eval *ev, pp_size a, pp_size b)
+{
+    bool shipped = ev->definition != NULL && ev->definition->builtin;
+    if (a == b) return pp_value_bool(PP_TRUE);
+    return shipped ? pp_value_bool(PP_FALSE) : pp_eval_is_same(ev, a, b);
+}
+
+pp_value pp_eval_equality(pp_eval *ev, const pp_value *a, const pp_value *b)
+{
+    if (a->kind == PP_V_INT && b->kind == PP_V_INT) return equal_sizes(ev, a->u.size, b->u.size);
+    if (!pp_value_is_list(a) || !pp_value_is_list(b) || a->n != b->n)
+        return pp_value_bool(is_equal(ev, a, b) ? PP_TRUE : PP_FALSE);
+    pp_value all = pp_value_bool(PP_TRUE);
+    for (uint32_t i = 0; i < a->n && all.u.truth != PP_FALSE; i++) {
+        const pp_value one = pp_eval_equality(ev, &a->u.items[i], &b->u.items[i]);
+        all = pp_eval_both(ev, false, &all, &one);
+    }
+    return all;
 }
 
 static ppto_status order(pp_eval *ev, pp_infix op, const pp_value *a, const pp_value *b, pp_value *out)
@@ -243,8 +264,9 @@ ppto_status pp_eval_infix(pp_eval *ev, pp_infix op, const pp_value *a, const pp_
     double x, y;
     bool handled = false;
     if (op == PP_I_EQ || op == PP_I_NE) {
-        *out = pp_value_bool(pp_eval_equal(ev, a, b) == (op == PP_I_EQ) ? PP_TRUE : PP_FALSE);
-        return PPTO_OK;
+        *out = pp_eval_equality(ev, a, b);
+        if (op == PP_I_NE) *out = pp_eval_not(ev, out);
+        return out->u.truth == PP_UNKNOWN ? pp_eval_sizes(ev) : PPTO_OK;
     }
     if (op == PP_I_ADD && a->kind == PP_V_LIST && b->kind == PP_V_LIST) return join_lists(ev, a, b, out);
     if (a->kind == PP_V_INT && b->kind == PP_V_INT) {
@@ -271,11 +293,25 @@ ppto_status pp_eval_infix(pp_eval *ev, pp_infix op, const pp_value *a, const pp_
     return bad_operands(ev, op, a, b);
 }
 
-/* Below i64, so beyond every integer dtype: it keeps its digits. */
+static bool literal_u64(const char *digits, uint64_t *out)
+{
+    char *end;
+    errno = 0;
+    unsigned long long bits = strtoull(digits, &end, strpbrk(digits, "xX") != NULL ? 16 : 10);
+    if (errno != 0 || *end != '\0') return false;
+    *out = bits;
+    return true;
+}
+
+/* Below i64, so beyond every integer dtype: it keeps its digits, and is a u64 again with another sign. */
 static ppto_status negate_wide(pp_eval *ev, const pp_value *a, pp_value *out)
 {
     pp_text text = {0};
     bool negative = a->kind == PP_V_BEYOND && a->u.text[0] == '-';
+    if (negative && literal_u64(a->u.text + 1, &out->u.bits)) {
+        out->kind = PP_V_WIDE;
+        return PPTO_OK;
+    }
     if (!negative) pp_text_add(&text, "-");
     pp_value_print(ev->sizes, a, &text);
     const char *digits = text.failed ? NULL : pp_arena_strndup(ev->arena, text.at, text.n);

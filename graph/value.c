@@ -81,7 +81,7 @@ ppto_status pp_value_key(const pp_sizes *sizes, const pp_value *value, bool symb
         word = value->u.truth;
         if (word != PP_UNKNOWN) break;
         if (!symbolic) return PPTO_E_UNSUPPORTED;
-        word |= (uint64_t)(uint32_t)value->u.margin << 8;
+        word |= (uint64_t)value->u.guess << 4 | (uint64_t)(uint32_t)value->u.margin << 8;
         break;
     case PP_V_DTYPE: word = value->u.dtype; break;
     case PP_V_NONE: break;

@@ -25,6 +25,10 @@ typedef enum pp_value_kind {
 /* PP_UNKNOWN: depends on sizes that are not known yet; the margin says how. */
 typedef enum pp_truth { PP_FALSE, PP_TRUE, PP_UNKNOWN } pp_truth;
 
+/* What a choice takes for an unknown condition: formulas that are not the same to differ (EQUAL does not
+ * hold, UNEQUAL does), anything else to hold. */
+typedef enum pp_guess { PP_GUESS_HOLDS, PP_GUESS_EQUAL, PP_GUESS_UNEQUAL } pp_guess;
+
 typedef struct pp_value {
     uint8_t kind; /* pp_value_kind */
     uint32_t n;
@@ -34,6 +38,7 @@ typedef struct pp_value {
         double f;
         struct {
             uint8_t truth;  /* pp_truth */
+            uint8_t guess;  /* pp_guess, UNKNOWN */
             pp_size margin; /* UNKNOWN: true exactly when it is not negative */
         };
         uint8_t dtype;

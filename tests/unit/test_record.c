@@ -120,7 +120,10 @@ Test(record, numbers_fit_or_are_errors)
     expect_failure("18446744073709551615", PPTO_E_VALUE, "does not fit i64");
     expect_failure("9223372036854775807 + 1", PPTO_E_SIZE, "`9223372036854775807 + 1` is beyond i64");
     expect_failure("18446744073709551615 + 1", PPTO_E_SIZE, "`18446744073709551615 + 1` is beyond i64");
-    expect_failure("i * -(-9223372036854775807 - 1)", PPTO_E_SIZE, "`--9223372036854775808` is beyond i64");
+    expect_failure("i * -(-9223372036854775807 - 1)", PPTO_E_SIZE, "`-(-9223372036854775808)` is beyond i64");
+    expect_result("u + -(-18446744073709551615)", "u64[4]"); /* as without both signs */
+    expect_failure("-(-18446744073709551615)", PPTO_E_VALUE,
+                   "the number 18446744073709551615 does not fit i64");
     expect_failure("~18446744073709551615", PPTO_E_SIZE, "beyond i64");
     expect_result("u + 18446744073709551615", "u64[4]");
     expect_result("astype(18446744073709551615, u64)", "u64[]");
@@ -405,4 +408,49 @@ Test(record, nodes_of_a_text_have_their_place_in_it)
     cr_expect_str_eq(place_of("tan"), "<text>:101:1");
     cr_expect_str_eq(place_of("sqrt"), "<text>:101:912");
     pp_text_free(&text);
+}
+
+static void expect_condition(const char *text, const char *condition)
+{
+    pp_ref out[8];
+    size_t n, ops;
+    pp_flat flat;
+    pp_text shown = {0};
+    pp_error err = {.code = PPTO_OK};
+    cr_assert_eq(record_text(text, out, &n), PPTO_OK, "%s: %s", text, pp_graph_error(graph)->text);
+    cr_assert_eq(pp_graph_expand(graph, out, n, &flat, &ops, &err), PPTO_OK, "%s", err.text);
+    for (size_t i = 0; i < flat.conditions.n; i++) {
+        pp_size_print(pp_types_sizes(pp_graph_types(graph)), flat.conditions.at[i].margin, &shown);
+        pp_text_add(&shown, " >= 0");
+    }
+    cr_expect_str_eq(shown.at != NULL ? shown.at : "", condition, "%s: %s", text, shown.at);
+    pp_text_free(&shown);
+    pp_flat_free(&flat);
+}
+
+Test(record, equality_of_open_sizes_is_checked_at_the_run)
+{
+    static const struct {
+        const char *text, *condition;
+    } cases[] = {
+        {"x * 2 if N == N else x * 3", ""},
+        {"x * 2 if N == N + 1 else x * 3", ""},
+        {"require N == 4, \"four\"; x * 2", "min(N - 4, 4 - N) >= 0"},
+        {"x * 2 if N == 4 else x * 3", "max(N - 5, 3 - N) >= 0"}, /* a choice takes them to differ */
+        {"x * 2 if N != 4 else x * 3", "max(N - 5, 3 - N) >= 0"},
+        {"x * 2 if not (N == 4) else x * 3", "max(N - 5, 3 - N) >= 0"},
+        {"x * 2 if N == 4 and rank(x) == 1 else x * 3", "max(-1, max(N - 5, 3 - N)) >= 0"},
+        {"x * 2 if N == 4 or rank(x) == 1 else x * 3", ""},
+        {"x * 2 if [1, N] == [1, 4] else x * 3", "max(-1, max(N - 5, 3 - N)) >= 0"},
+        {"x * 2 if [1, N] == [2, 4] else x * 3", ""},
+        {"x * 2 if contains([4, 4], N) else x * 3", "-max(min(N - 3, 5 - N), 0) >= 0"},
+        {"x * 2 if not (N > 4) else x * 3", "4 - N >= 0"}, /* an order is taken to hold as it is written */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pp_graph_destroy(graph);
+        cr_assert_eq(pp_graph_create(library, &graph), PPTO_OK);
+        input("x", PPTO_F32, "N");
+        expect_condition(cases[i].text, cases[i].condition);
+    }
+    expect_failure("x + x[:4]", PPTO_E_SHAPE, "cannot broadcast"); /* shapes agree by name */
 }
