@@ -46,14 +46,17 @@ static ppto_status keep_type(keeper *k, pp_type_id type)
     return pp_vec_push(&k->out->types, own);
 }
 
+/* A value that is its operand again is a call of one result. */
 static ppto_status keep_call(keeper *k, const pp_node *node, pp_recorded_row *row)
 {
-    const pp_expansion *x = node->u.expansion;
-    PP_TRY(keep_text(k, x->arguments, &row->arguments));
+    static const char one_operand[] = {PP_OPERAND_MARK, '\0'};
+    const pp_expansion *x = node->kind == PP_N_CALL ? node->u.expansion : NULL;
+    PP_TRY(keep_text(k, x != NULL ? x->arguments : one_operand, &row->arguments));
     for (uint32_t i = 0; i < node->n_operands; i++) {
         pp_ref ref = k->graph->operands.at[node->first_operand + i];
         PP_TRY(pp_vec_push(&k->out->operands, ((pp_ref){k->row[ref.node], ref.result})));
     }
+    if (x == NULL) return keep_type(k, node->type);
     for (uint32_t i = 0; i < x->n_results; i++) PP_TRY(keep_type(k, x->types[i]));
     return PPTO_OK;
 }
@@ -77,7 +80,7 @@ static ppto_status keep_node(keeper *k, uint32_t id)
         row.kind = PP_RECORDED_LITERAL;
         row.literal = k->n_literals++;
         PP_TRY(keep_type(k, node->type));
-    } else if (node->kind == PP_N_CALL) {
+    } else if (node->kind == PP_N_CALL || node->kind == PP_N_SAME) {
         row.kind = PP_RECORDED_CALL;
         PP_TRY(keep_call(k, node, &row));
     } else {

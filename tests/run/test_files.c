@@ -190,6 +190,9 @@ Test(files, graphs_over_other_files_share_a_plan)
         cr_expect(strstr(text, "\"source\": \"source1\"") && strstr(text, "\"result\": \"output 0\""), "%s",
                   text);
         ppto_text_free(text);
+        cr_assert_eq(ppto_program_explain(p, PPTO_EXPLAIN_GRAPH, false, &text), PPTO_OK);
+        cr_expect(strstr(text, "= open(%0)") && strstr(text, "= sink(%2)"), "%s", text);
+        ppto_text_free(text);
         ppto_program_destroy(p);
     }
     remove_all();
