@@ -141,7 +141,7 @@ unsigned pp_text_distance(const char *a, const char *b);
 typedef struct pp_nearest {
     const char *to, *name;
     unsigned distance;
-    size_t prefix;
+    size_t ends;
 } pp_nearest;
 void pp_text_nearer(pp_nearest *nearest, const char *name);
 

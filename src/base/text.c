@@ -144,19 +144,21 @@ unsigned pp_text_distance(const char *a, const char *b)
     return rows[na % 3][nb];
 }
 
-static size_t common_prefix(const char *a, const char *b)
+/* Bytes at the beginning and at the end that are the same. */
+static size_t common_ends(const char *a, const char *b)
 {
-    size_t n = 0;
-    while (a[n] != '\0' && a[n] == b[n]) n++;
-    return n;
+    size_t n = 0, m = 0, na = strlen(a), nb = strlen(b);
+    while (n < na && a[n] == b[n]) n++;
+    while (m < na && m < nb && a[na - 1 - m] == b[nb - 1 - m]) m++;
+    return n + m;
 }
 
 void pp_text_nearer(pp_nearest *nearest, const char *name)
 {
     unsigned limit = strlen(nearest->to) < 4 ? 1 : 2, distance = pp_text_distance(nearest->to, name);
-    size_t prefix = common_prefix(nearest->to, name);
+    size_t ends = common_ends(nearest->to, name);
     if (distance > limit) return;
     if (nearest->name != NULL && distance > nearest->distance) return;
-    if (nearest->name != NULL && distance == nearest->distance && prefix <= nearest->prefix) return;
-    *nearest = (pp_nearest){nearest->to, name, distance, prefix};
+    if (nearest->name != NULL && distance == nearest->distance && ends <= nearest->ends) return;
+    *nearest = (pp_nearest){nearest->to, name, distance, ends};
 }

@@ -224,7 +224,7 @@ Test(base_text, distance_is_of_single_edits)
     cr_expect_eq(pp_text_distance("ca", "abc"), 3);
 }
 
-Test(base_text, nearest_is_near_and_begins_alike_in_any_order)
+Test(base_text, nearest_is_near_and_alike_at_the_ends_in_any_order)
 {
     static const char *const names[] = {"sinh", "sign", "cos", "sin"};
     enum { N = sizeof names / sizeof *names };
@@ -234,7 +234,7 @@ Test(base_text, nearest_is_near_and_begins_alike_in_any_order)
         pp_text_nearer(&backward, names[N - 1 - i]);
         pp_text_nearer(&none, names[i]);
     }
-    cr_expect_str_eq(forward.name, "sinh", "first of two that begin alike");
+    cr_expect_str_eq(forward.name, "sin", "begins and ends like it");
     cr_expect_str_eq(backward.name, "sin");
     cr_expect_null(none.name);
 }
