@@ -24,6 +24,12 @@ pp_types *pp_library_scratch(pp_library *library)
 {
     return library->scratch;
 }
+ppto_status pp_library_scratched(pp_library *library, ppto_status status)
+{
+    ppto_status sizes = pp_sizes_take_status(pp_types_sizes(library->scratch));
+    bool wins = status == PPTO_OK || status == PPTO_E_UNSUPPORTED || sizes == PPTO_E_NOMEM;
+    return sizes != PPTO_OK && wins ? sizes : status;
+}
 pp_arena *pp_library_arena(pp_library *library)
 {
     return &library->arena;

@@ -207,7 +207,7 @@ ppto_status pp_library_built(pp_eval *ev, const pp_definition *d, const pp_value
     if (found != NULL) {
         *out = *found;
     } else if (status == PPTO_OK) {
-        status = build_functions(ev, d, bound, literal, out);
+        status = pp_library_scratched(ev->library, build_functions(ev, d, bound, literal, out));
         if (status == PPTO_E_UNSUPPORTED) {
             *out = (pp_built){.usable = false};
             status = PPTO_OK;

@@ -54,6 +54,9 @@ ppto_status pp_function_replay(pp_flat *flat, const pp_function *function, const
 
 /* The scratch types of the library; lock it while they are used. */
 pp_types *pp_library_scratch(pp_library *library);
+/* The status of what was built with them: numbers that there was no memory for stand as 0 until then. The
+ * next build begins anew. */
+ppto_status pp_library_scratched(pp_library *library, ppto_status status);
 const void *pp_library_memo_find(pp_library *library, const pp_key *key);
 ppto_status pp_library_memo_add(pp_library *library, const pp_key *key, const void *value, size_t bytes);
 pp_arena *pp_library_arena(pp_library *library);

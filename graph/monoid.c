@@ -329,6 +329,7 @@ ppto_status pp_library_built_fold(pp_eval *ev, const pp_definition *d, const pp_
         status = import_fixed(ev, d, &scratch, bound, own);
         if (status == PPTO_OK) status = build_parts(&f);
         if (status == PPTO_OK) status = intern_variants(&f, out);
+        status = pp_library_scratched(ev->library, status);
         if (status == PPTO_OK) status = pp_library_memo_add(ev->library, &key, out, sizeof *out);
     }
     pp_library_unlock(ev->library);

@@ -27,6 +27,13 @@ ppto_status pp_sizes_status(const pp_sizes *table)
     return table->status;
 }
 
+ppto_status pp_sizes_take_status(pp_sizes *table)
+{
+    ppto_status status = table->status;
+    table->status = PPTO_OK;
+    return status;
+}
+
 /* ---- monomials ------------------------------------------------------------------------------- */
 
 typedef struct mono_key {

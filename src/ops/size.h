@@ -18,6 +18,8 @@ enum { PP_SIZE_0 = 0, PP_SIZE_1 = 1 };
 ppto_status pp_sizes_create(pp_sizes **out);
 void pp_sizes_destroy(pp_sizes *table);
 ppto_status pp_sizes_status(const pp_sizes *table); /* OK, NOMEM, E_SIZE or E_LIMIT (sticky) */
+/* The status, which is OK from here on. Unless it was, nothing made since the last call may be used. */
+ppto_status pp_sizes_take_status(pp_sizes *table);
 
 pp_size pp_size_const(pp_sizes *table, int64_t value);
 pp_size pp_size_name(pp_sizes *table, const char *name, size_t n); /* the same id for the same name */

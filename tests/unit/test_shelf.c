@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The shipped definitions read by name: what the index says of each is what reading the whole texts gives,
- * nothing is read before it is asked for, and a look-up that fails for want of memory can be repeated. */
+ * nothing is read before it is asked for, and what fails for want of memory can be repeated. */
 #include "graph/library_impl.h"
 #include "graph_text.h"
 #include "runtime/runtime.h"
@@ -129,4 +129,68 @@ Test(shelf, want_of_memory_leaves_nothing_behind)
         cr_assert_eq(pp_shipped_library(&shelved), PPTO_OK);
     }
     cr_expect_str_eq(look_up("mul")->name, "multiply");
+}
+
+/* What the functions and folds of a flat graph compute. */
+static uint64_t meaning(const pp_flat *flat)
+{
+    uint64_t hash = 0;
+    for (uint32_t id = 0; id < flat->prims.n; id++) {
+        const pp_prim *p = pp_flat_prim(flat, id);
+        hash = pp_hash_mix(hash, (uint64_t)p->kind << 8 | p->op);
+        if (p->kind == PP_P_MAP && p->op == PP_CALL) hash = pp_hash_mix(hash, p->u.function->hash);
+        if (p->kind != PP_P_REDUCE && p->kind != PP_P_SCAN) continue;
+        hash = pp_hash_mix(hash, p->u.fold.monoid->lift->hash);
+        hash = pp_hash_mix(hash, p->u.fold.monoid->join->hash);
+    }
+    return hash;
+}
+
+static ppto_status record_in(pp_library *in, const char *text, uint64_t *out)
+{
+    pp_unit *unit;
+    pp_error err = {.code = PPTO_OK};
+    const char **names;
+    pp_graph *own;
+    pp_ref *results, x;
+    size_t n, ops;
+    pp_flat flat;
+    PP_TRY(pp_graph_create(in, &own));
+    ppto_status status = pp_parse(text, strlen(text), "<text>", PP_PARSE_PROGRAM, &unit, &err);
+    if (status == PPTO_OK) {
+        status = pp_graph_input(own, "x", PPTO_F32, false, "N, 4", (ppto_site){0}, &x);
+        if (status == PPTO_OK)
+            status = pp_graph_text(own, unit, NULL, 0, NULL, NULL, (ppto_site){0}, &names, &results, &n);
+        if (status == PPTO_OK) status = pp_graph_expand(own, results, n, &flat, &ops, &err);
+        if (status == PPTO_OK) {
+            *out = meaning(&flat);
+            pp_flat_free(&flat);
+        }
+        pp_unit_destroy(unit);
+    }
+    pp_graph_destroy(own);
+    return status;
+}
+
+Test(shelf, a_library_that_lacked_memory_once_works_again)
+{
+    const char *text =
+        "softmax(gelu(x[1:] * 0.5), axis=0) @ transpose(x) + sum(x ** 2.5) + sum(x ** 3) + sum(astype(x, "
+        "i32) << 2) + sum(x < 1) + mean(x)";
+    ppto_status status = PPTO_E_NOMEM;
+    uint64_t right, made;
+    cr_assert_eq(record_in(library, text, &right), PPTO_OK);
+    for (uint64_t n = 1; status != PPTO_OK; n += 1 + n / 300) {
+        pp_library_destroy(shelved);
+        cr_assert_eq(pp_shipped_library(&shelved), PPTO_OK);
+        pp_heap_fail_at(n, false);
+        status = record_in(shelved, text, &made);
+        pp_heap_fail_at(0, false);
+        cr_assert(status == PPTO_OK || status == PPTO_E_NOMEM, "allocation %llu: %s", (unsigned long long)n,
+                  ppto_status_name(status));
+        ppto_status again = record_in(shelved, text, &made);
+        cr_assert_eq(again, PPTO_OK, "after allocation %llu: %s", (unsigned long long)n,
+                     ppto_status_name(again));
+        cr_assert_eq(made, right, "after allocation %llu", (unsigned long long)n);
+    }
 }
