@@ -13,7 +13,7 @@ void pp_report_recorded(const ppto_program *program, pp_text *out)
     const pp_plan *plan = program->plan;
     const pp_recorded *recorded = &plan->recorded;
     char place[PP_SITE_ROOM];
-    pp_text_add(out, "recorded, %zu operators\n", plan->recorded_ops);
+    pp_text_add(out, "recorded, %zu operator%s\n", plan->recorded_ops, plan->recorded_ops == 1 ? "" : "s");
     for (size_t i = 0; i < recorded->rows.n; i++) {
         const pp_recorded_row *row = &recorded->rows.at[i];
         pp_recorded_print_row(recorded, i, program->literals, out);
@@ -32,7 +32,8 @@ void pp_report_recorded(const ppto_program *program, pp_text *out)
 
 void pp_report_simplified(const ppto_program *program, pp_text *out)
 {
-    pp_text_add(out, "simplified, from %zu operators\n", program->plan->recorded_ops);
+    const size_t n = program->plan->recorded_ops;
+    pp_text_add(out, "simplified, from %zu operator%s\n", n, n == 1 ? "" : "s");
     pp_flat_print(&program->plan->flat, out);
     for (uint32_t s = 1; s <= program->plan->flat.n_streams; s++)
         pp_text_add(out, "stream %" PRIu32 " is %s\n", s, pp_program_stream(program, s));
