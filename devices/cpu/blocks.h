@@ -35,7 +35,13 @@ typedef struct pp_fold_loops {
                  bool first, int64_t k0);
     void (*join_loop)(size_t n, void *const *a, const void *const *b);
     void (*scan)(size_t n, void *const *out, const void *const *in, int64_t k0);
+    /* Folds that pick the first of a total order; else NULL. best: any number of elements; unless `first`,
+     * they come after those the state stands for. turned: n columns of the same position in[i] + k * rows
+     * elements, k < n, n up to PP_TURNED_COLUMNS; state[s]: arrays of `rows`. */
+    void (*best)(size_t n, void *const *state, const void *const *in, int64_t k0, bool first);
+    void (*turned)(size_t n, size_t rows, void *const *state, const void *const *in, int64_t k0);
 } pp_fold_loops;
+#define PP_TURNED_COLUMNS 128u
 
 typedef struct pp_function_entry {
     uint64_t hash;

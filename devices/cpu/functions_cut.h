@@ -55,16 +55,28 @@ typedef struct pp_positions {
 
 /* Whether the fold is of this kind. */
 bool pp_positions_find(const pp_fold *fold, pp_positions *out);
+/* Whether the join only compares and selects this state. */
+bool pp_positions_compared(const pp_fold *fold, unsigned state);
 /* The join on narrow positions; later: of a state and an element that comes after it. */
 void pp_positions_join(pp_render *render, const pp_fold *fold, const pp_positions *positions, bool later);
 uint64_t pp_positions_hash(const pp_fold *fold, bool later); /* of those joins */
 /* The body of the lane loop after its head, to the end of the function. */
 void pp_positions_lanes(pp_text *out, const pp_fold *fold, const pp_positions *positions);
 
+/* ---- functions_order.c --------------------------------------------------------------------------------- */
+
+/* Whether the join picks the first of a total order, so that elements may be taken in any order: proved by
+ * trying all cases there are. */
+bool pp_positions_ordered(const pp_fold *fold, const pp_positions *positions);
+/* Of such folds, after the lane loop: PP_NAME(pp_best_KEY) and PP_NAME(pp_turned_KEY), see pp_fold_loops. */
+void pp_positions_best(pp_text *out, const pp_fold *fold, const pp_positions *positions);
+void pp_positions_turned(pp_text *out, const pp_fold *fold, const pp_positions *positions);
+
 /* ---- functions_fold.c: the loops of a fold, PP_NAME(pp_lanes_KEY) and so on -------------------------------
  */
 uint64_t pp_fold_key(const pp_fold *fold);
 void pp_emit_fold(pp_render *render, const pp_fold *fold);
+void pp_emit_fold_entry(const pp_fold *fold, pp_text *out); /* its pp_fold_loops */
 void pp_emit_fold_declarations(const pp_fold *fold, pp_text *out);
 
 #endif

@@ -111,11 +111,6 @@ static ppto_status emit_folds(pp_emitted *done, const pp_fold *folds, size_t n)
     return PPTO_OK;
 }
 
-static uint64_t key_of(const pp_function *function)
-{
-    return function != NULL ? function->hash : 0;
-}
-
 /* The loops of other parts are defined there. */
 static void emit_declarations(const pp_emitted *done, pp_text *out)
 {
@@ -141,23 +136,8 @@ static void emit_arrays(const pp_emitted *done, pp_text *out)
                 "    {UINT64_MAX, 0},\n};\nconst size_t PP_NAME(pp_n_functions) = %zu;\n\n"
                 "const pp_fold_loops PP_NAME(pp_folds)[] = {\n",
                 done->functions.n);
-    for (size_t i = 0; i < done->folds.n; i++) {
-        const pp_fold *fold = &done->folds.at[i];
-        const uint64_t key = pp_fold_key(fold);
-        pp_text_add(
-            out, "    {UINT64_C(0x%016" PRIx64 "), UINT64_C(0x%016" PRIx64 "), UINT64_C(0x%016" PRIx64 "),\n",
-            pp_fold_lift_key(fold), key_of(fold->step), key_of(fold->join));
-        if (fold->joined)
-            pp_text_add(out,
-                        "     0, PP_NAME(pp_rows_%016" PRIx64 "), PP_NAME(pp_joins_%016" PRIx64 "), 0},\n",
-                        key, key);
-        else
-            pp_text_add(out,
-                        "     PP_NAME(pp_lanes_%016" PRIx64 "), PP_NAME(pp_rows_%016" PRIx64
-                        "), PP_NAME(pp_joins_%016" PRIx64 "), PP_NAME(pp_scan_%016" PRIx64 ")},\n",
-                        key, key, key, key);
-    }
-    pp_text_add(out, "    {0, 0, 0, 0, 0, 0, 0},\n};\nconst size_t PP_NAME(pp_n_folds) = %zu;\n",
+    for (size_t i = 0; i < done->folds.n; i++) pp_emit_fold_entry(&done->folds.at[i], out);
+    pp_text_add(out, "    {0, 0, 0, 0, 0, 0, 0, 0, 0},\n};\nconst size_t PP_NAME(pp_n_folds) = %zu;\n",
                 done->folds.n);
 }
 

@@ -116,6 +116,10 @@ static void emit_helpers(const pp_fold_text *t)
     "void PP_NAME(pp_rows_$K)(size_t rows, size_t n, void *const *state, const void *const *in,\n"           \
     "                      const size_t *in_stride, bool first, int64_t k0)"
 #define JOINS "void PP_NAME(pp_joins_$K)(size_t n, void *const *a, const void *const *b)"
+#define BEST                                                                                                 \
+    "void PP_NAME(pp_best_$K)(size_t n, void *const *state, const void *const *in, int64_t k0, bool first)"
+#define TURNED                                                                                               \
+    "void PP_NAME(pp_turned_$K)(size_t n, size_t rows, void *const *state, const void *const *in, int64_t k0)"
 #define SCAN "void PP_NAME(pp_scan_$K)(size_t n, void *const *out, const void *const *in, int64_t k0)"
 
 /* Steps that select by position become branches when several are chained, and the loop stays scalar; lanes of
@@ -159,6 +163,23 @@ static void emit_join_lane(const pp_fold_text *t)
 {
     emit(t, "$s{            $t t$i;\n}            join_$K($s{s$i[l], }$s{s$i[l + h], }$s{&t$i, }0);\n"
             "$s{            s$i[l] = t$i;\n}        }\n");
+}
+
+static bool is_ordered(const pp_fold *fold)
+{
+    pp_positions positions;
+    return pp_positions_find(fold, &positions) && pp_positions_ordered(fold, &positions);
+}
+
+/* The loops only folds with an order among their elements have. */
+static void emit_ordered(const pp_fold_text *t)
+{
+    pp_positions positions;
+    if (!pp_positions_find(t->fold, &positions) || !pp_positions_ordered(t->fold, &positions)) return;
+    emit(t, BEST "\n{\n");
+    pp_positions_best(t->out, t->fold, &positions);
+    emit(t, TURNED "\n{\n");
+    pp_positions_turned(t->out, t->fold, &positions);
 }
 
 static void emit_lanes(const pp_fold_text *t)
@@ -286,6 +307,18 @@ static void emit_scan(const pp_fold_text *t)
             "$s{        memcpy(y$i + base, u$i + 16, m * sizeof *y$i);\n}    }\n}\n\n");
 }
 
+void pp_emit_fold_entry(const pp_fold *fold, pp_text *out)
+{
+    const pp_fold_text text = {.out = out, .fold = fold, .key = pp_fold_key(fold)};
+    pp_text_add(
+        out, "    {UINT64_C(0x%016" PRIx64 "), UINT64_C(0x%016" PRIx64 "), UINT64_C(0x%016" PRIx64 "),\n",
+        pp_fold_lift_key(fold), fold->step != NULL ? fold->step->hash : 0, fold->join->hash);
+    emit(&text, fold->joined ? "     0, " : "     PP_NAME(pp_lanes_$K), ");
+    emit(&text, "PP_NAME(pp_rows_$K), PP_NAME(pp_joins_$K),\n");
+    emit(&text, fold->joined ? "     0, " : "     PP_NAME(pp_scan_$K), ");
+    emit(&text, is_ordered(fold) ? "PP_NAME(pp_best_$K), PP_NAME(pp_turned_$K)},\n" : "0, 0},\n");
+}
+
 void pp_emit_fold(pp_render *render, const pp_fold *fold)
 {
     const pp_fold_text text = {.out = render->out, .fold = fold, .key = pp_fold_key(fold)};
@@ -297,6 +330,7 @@ void pp_emit_fold(pp_render *render, const pp_fold *fold)
         pp_positions_join(render, fold, &positions, later > 0);
     emit_helpers(&text);
     if (!fold->joined) emit_lanes(&text);
+    emit_ordered(&text);
     emit_rows(&text);
     emit_join(&text);
     if (!fold->joined) emit_scan(&text);
@@ -307,4 +341,5 @@ void pp_emit_fold_declarations(const pp_fold *fold, pp_text *out)
     const pp_fold_text text = {.out = out, .fold = fold, .key = pp_fold_key(fold)};
     emit(&text, ROWS ";\n" JOINS ";\n");
     if (!fold->joined) emit(&text, LANES ";\n" SCAN ";\n");
+    if (is_ordered(fold)) emit(&text, BEST ";\n" TURNED ";\n");
 }

@@ -70,6 +70,12 @@ static bool mark_positions(const pp_fold *fold, unsigned state, bool *position)
     return true;
 }
 
+bool pp_positions_compared(const pp_fold *fold, unsigned state)
+{
+    bool position[ORDERED_MAX];
+    return fold->join->n_code <= ORDERED_MAX && mark_positions(fold, state, position);
+}
+
 static unsigned widest(const pp_fold *fold, unsigned but)
 {
     unsigned width = 8;

@@ -384,6 +384,8 @@ ppto_status pp_interp_layout(pp_launch *launch, uint32_t workers, bool *again, p
 ppto_status pp_interp_plan_stage(pp_launch *launch, uint32_t stage, size_t *minor_bytes, size_t *hot_bytes);
 /* interp_fold.c: scratch of pp_fold_temp for vectors of `width` elements. */
 size_t pp_fold_temp_bytes(int64_t width);
+/* interp_fold.c: rows up to so long are folded all at once where there are some. */
+size_t pp_fold_turned_columns(const pp_fold_code *code);
 void pp_interp_phases(pp_launch *launch, uint32_t workers);
 /* interp_contract_plan.c: tiles, factors and scratch of a contraction; its stages' tile in launch.rows, cols.
  */

@@ -162,6 +162,11 @@ static void lanes_by_functions(const pp_work *w, const pp_fold_code *code, size_
     for (unsigned s = 0; s < fold->n_states; s++) memcpy(state[s], temp.lanes[s], state_size(fold, s));
 }
 
+size_t pp_fold_turned_columns(const pp_fold_code *code)
+{
+    return code->loops != NULL && code->loops->turned != NULL ? PP_TURNED_COLUMNS : PP_LANES;
+}
+
 /* Short rows, one lane an element: the tile is turned to [lane][row], so that lanes join for all rows at
  * once. */
 static void fold_turned(const pp_work *w, const pp_fold_code *code, const uint32_t *view, void *const *state)
@@ -178,6 +183,10 @@ static void fold_turned(const pp_work *w, const pp_fold_code *code, const uint32
         const size_t size = ppto_dtype_size((ppto_dtype)instr[fold->input[i]].dtype);
         w->set->load_transposed(w->cols, rows, turned, rows * size, v->at, v->pitch, size);
         in[i] = turned;
+    }
+    if (code->loops != NULL && code->loops->turned != NULL) {
+        code->loops->turned(w->cols, rows, state, in, w->at[PP_DIM_COLS]);
+        return;
     }
     if (!code->identity) {
         for (size_t c = 0; fold->position && c < w->cols; c++)
@@ -207,7 +216,7 @@ static void fold_lanes(pp_work *w, const pp_fold_code *code, const uint32_t *vie
                        bool first)
 {
     const pp_fold *fold = code->fold;
-    const bool turned = w->cols <= PP_LANES && w->rows >= TURNED_ROWS;
+    const bool turned = w->cols <= pp_fold_turned_columns(code) && w->rows >= TURNED_ROWS;
     if (code->whole != NULL && (!turned || !first || code->uncast)) {
         fold_whole(w, code, view[0], state[0], first);
         return;
@@ -222,7 +231,9 @@ static void fold_lanes(pp_work *w, const pp_fold_code *code, const uint32_t *vie
         for (unsigned i = 0; i < fold->n_inputs; i++)
             in[i] = w->views[view[i]].at + (int64_t)r * w->views[view[i]].pitch;
         for (unsigned s = 0; s < fold->n_states; s++) out[s] = (char *)state[s] + r * state_size(fold, s);
-        if (code->loops != NULL && code->loops->lanes != NULL)
+        if (code->loops != NULL && code->loops->best != NULL)
+            code->loops->best(w->cols, out, in, w->at[PP_DIM_COLS], first);
+        else if (code->loops != NULL && code->loops->lanes != NULL)
             code->loops->lanes(w->cols, out, in, w->at[PP_DIM_COLS]);
         else
             lanes_by_functions(w, code, w->cols, out, in, w->at[PP_DIM_COLS]);
@@ -328,7 +339,8 @@ static void target(const pp_work *w, const pp_fold *fold, const pp_fold_at *at, 
 /* Whether there are no blocks: one state takes all tiles of the range. */
 static bool accumulates(const pp_work *w, const pp_fold_code *code)
 {
-    return is_lanes(w) ? code->whole != NULL : code->any_order;
+    if (!is_lanes(w)) return code->any_order;
+    return code->whole != NULL || (code->loops != NULL && code->loops->best != NULL);
 }
 
 void pp_work_fold_tile(pp_work *w, const pp_body *body)

@@ -148,7 +148,11 @@ static bool all_whole(const pp_launch *launch)
 {
     const pp_program *p = launch->variant->program;
     bool whole = p->frame == PP_FRAME_LANES && p->n_folds > 0;
-    for (uint32_t f = 0; f < p->n_folds; f++) whole = whole && launch->kernel->folds[f].whole != NULL;
+    for (uint32_t f = 0; f < p->n_folds; f++) {
+        const pp_fold_code *code = &launch->kernel->folds[f];
+        const bool best = code->loops != NULL && code->loops->best != NULL;
+        whole = whole && code->fold->law == PP_LAW_FOLD && (code->whole != NULL || best);
+    }
     return whole;
 }
 
@@ -237,6 +241,7 @@ static void lanes_tiles(pp_launch *launch, int64_t elements, int64_t *rows, int6
     const int64_t block = all_whole(launch) ? elements : PP_LANE_BLOCK;
     *cols = larger(1, smaller(k, block));
     *rows = k > block ? 1 : larger(1, elements / *cols);
+    if (k <= (int64_t)PP_TURNED_COLUMNS && *rows > LINE) *rows &= ~(int64_t)(LINE - 1);
     if (turns(launch)) *rows = larger(*rows, LINE); /* whole cache lines of what lies against the lanes */
     if (kept > 0) *rows = larger(1, smaller(*rows, PP_BUFFER_BYTES / kept));
     *rows = smaller(*rows, launch->space.dim[PP_DIM_ROWS].total);
@@ -301,10 +306,10 @@ static bool needs_temp(const pp_launch *launch, const pp_fold_code *code)
 static int64_t temp_width(pp_launch *launch)
 {
     int64_t width = 0;
-    if (launch->cols <= PP_LANES && launch->variant->program->n_folds > 0)
-        width = (int64_t)(launch->rows * launch->cols);
     for (uint32_t f = 0; f < launch->variant->program->n_folds; f++) {
         const pp_fold_code *code = &launch->kernel->folds[f];
+        if (launch->cols <= pp_fold_turned_columns(code))
+            width = larger(width, (int64_t)(launch->rows * launch->cols));
         if (!needs_temp(launch, code)) continue;
         width = larger(width, PP_LANES);
         if (launch->variant->program->frame == PP_FRAME_ROWS)
