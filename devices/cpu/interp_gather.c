@@ -164,7 +164,22 @@ static pp_gather_row row_at(const pp_work *w, const pp_access_at *access, const 
                            .extent = g->extent};
 }
 
+/* plain: neighbouring elements of one place, in an operand of one dimension or along its last. */
 #define GATHER(d)                                                                                            \
+    static void plain_##d(size_t n, char *out, const int64_t *value, const pp_gather_row *row,               \
+                          const void *fill)                                                                  \
+    {                                                                                                        \
+        d x, none;                                                                                           \
+        const char *in = row->in;                                                                            \
+        const uint64_t extent = (uint64_t)row->extent;                                                       \
+        memcpy(&none, fill, sizeof none);                                                                    \
+        for (size_t c = 0; c < n; c++) {                                                                     \
+            const uint64_t at = (uint64_t)value[c];                                                          \
+            x = none;                                                                                        \
+            if (at < extent) memcpy(&x, in + at * sizeof x, sizeof x);                                       \
+            memcpy(out + c * sizeof x, &x, sizeof x);                                                        \
+        }                                                                                                    \
+    }                                                                                                        \
     static void gather_##d(size_t n, char *out, const int64_t *value, const pp_gather_row *row,              \
                            int64_t from, const void *fill)                                                   \
     {                                                                                                        \
@@ -173,6 +188,10 @@ static pp_gather_row row_at(const pp_work *w, const pp_access_at *access, const 
         int64_t first = row->first + from * row->by;                                                         \
         const int64_t stride = row->stride, along = row->along, by = row->by;                                \
         const uint64_t extent = (uint64_t)row->extent;                                                       \
+        if (along == 0 && by == 0 && first == 0 && stride == (int64_t)sizeof x) {                            \
+            plain_##d(n, out, value, row, fill);                                                             \
+            return;                                                                                          \
+        }                                                                                                    \
         memcpy(&none, fill, sizeof none);                                                                    \
         for (size_t c = 0; c < n; c++, in += along, first += by) {                                           \
             x = none;                                                                                        \
@@ -191,7 +210,7 @@ enum { PIECE = 256 };
 static const int64_t *widened(const pp_work *w, uint8_t dtype, const char *v, size_t n, int64_t *room)
 {
     const pp_block_fn cast = w->set->cast[dtype][PPTO_I64];
-    if (dtype == PPTO_I64 && (uintptr_t)v % sizeof *room == 0) return (const int64_t *)(const void *)v;
+    if ((dtype == PPTO_I64 || dtype == PPTO_U64) && (uintptr_t)v % sizeof *room == 0) return (const int64_t *)(const void *)v;
     if (cast != NULL)
         cast(n, room, v, NULL, NULL);
     else

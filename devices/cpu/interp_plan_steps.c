@@ -377,6 +377,14 @@ static void trace(const pp_planner *p, const pp_instr *instr, uint32_t *mask, ui
     *group = later(*group, group_of(p, *mask));
 }
 
+/* Between integers of one width nothing is computed: the operand's view serves both. */
+static bool keeps_bits(const pp_planner *p, const pp_instr *instr)
+{
+    if (instr->op != PP_CAST && instr->op != PP_BITCAST) return false;
+    const ppto_dtype from = (ppto_dtype)p->program->code[instr->a].dtype, to = (ppto_dtype)instr->dtype;
+    return pp_dtype_is_integer(from) && pp_dtype_is_integer(to) && pp_dtype_width(from) == pp_dtype_width(to);
+}
+
 ppto_status pp_plan_instr(pp_planner *p, uint32_t at)
 {
     const pp_instr *instr = &p->program->code[at];
@@ -432,6 +440,8 @@ ppto_status pp_plan_instr(pp_planner *p, uint32_t at)
         if (pp_plan_is_choice(p, instr)) {
             PP_TRY(pp_plan_choice(p, at, &step));
             PP_TRY(push_with_result(p, &step));
+        } else if (keeps_bits(p, instr)) {
+            step.out = pp_plan_view_of(p, instr->a);
         } else {
             PP_TRY(plan_row(p, instr, &step));
         }
