@@ -119,7 +119,8 @@ static void emit_helpers(const pp_fold_text *t)
 #define BEST                                                                                                 \
     "void PP_NAME(pp_best_$K)(size_t n, void *const *state, const void *const *in, int64_t k0, bool first)"
 #define TURNED                                                                                               \
-    "void PP_NAME(pp_turned_$K)(size_t n, size_t rows, void *const *state, const void *const *in, int64_t k0)"
+    "void PP_NAME(pp_turned_$K)(size_t n, size_t rows, void *const *state, const void *const *in, int64_t "  \
+    "k0)"
 #define SCAN "void PP_NAME(pp_scan_$K)(size_t n, void *const *out, const void *const *in, int64_t k0)"
 
 /* Steps that select by position become branches when several are chained, and the loop stays scalar; lanes of
@@ -310,9 +311,9 @@ static void emit_scan(const pp_fold_text *t)
 void pp_emit_fold_entry(const pp_fold *fold, pp_text *out)
 {
     const pp_fold_text text = {.out = out, .fold = fold, .key = pp_fold_key(fold)};
-    pp_text_add(
-        out, "    {UINT64_C(0x%016" PRIx64 "), UINT64_C(0x%016" PRIx64 "), UINT64_C(0x%016" PRIx64 "),\n",
-        pp_fold_lift_key(fold), fold->step != NULL ? fold->step->hash : 0, fold->join->hash);
+    pp_text_add(out,
+                "    {UINT64_C(0x%016" PRIx64 "), UINT64_C(0x%016" PRIx64 "), UINT64_C(0x%016" PRIx64 "),\n",
+                pp_fold_lift_key(fold), fold->step != NULL ? fold->step->hash : 0, fold->join->hash);
     emit(&text, fold->joined ? "     0, " : "     PP_NAME(pp_lanes_$K), ");
     emit(&text, "PP_NAME(pp_rows_$K), PP_NAME(pp_joins_$K),\n");
     emit(&text, fold->joined ? "     0, " : "     PP_NAME(pp_scan_$K), ");

@@ -210,7 +210,8 @@ enum { PIECE = 256 };
 static const int64_t *widened(const pp_work *w, uint8_t dtype, const char *v, size_t n, int64_t *room)
 {
     const pp_block_fn cast = w->set->cast[dtype][PPTO_I64];
-    if ((dtype == PPTO_I64 || dtype == PPTO_U64) && (uintptr_t)v % sizeof *room == 0) return (const int64_t *)(const void *)v;
+    if ((dtype == PPTO_I64 || dtype == PPTO_U64) && (uintptr_t)v % sizeof *room == 0)
+        return (const int64_t *)(const void *)v;
     if (cast != NULL)
         cast(n, room, v, NULL, NULL);
     else

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * devices/cpu/functions_order: which folds with a position are proved to pick the first of a total order. */
+#define _GNU_SOURCE
 #include <criterion/criterion.h>
 
 #include "devices/cpu/functions_cut.h"
