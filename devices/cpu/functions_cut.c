@@ -81,6 +81,26 @@ static void find_live(pp_cut *cut)
     }
 }
 
+static bool is_cast_to_bits(const pp_pools *pools, const pp_instr *instr)
+{
+    return instr->op == PP_BITCAST && !pp_dtype_is_float((ppto_dtype)instr->dtype) &&
+           pp_dtype_is_float((ppto_dtype)pools->code[instr->a].dtype);
+}
+
+/* A shift to the left leaves nothing of canonical NaN, which compilers make a masked shift of. */
+static void find_hidden(pp_cut *cut)
+{
+    for (uint32_t i = 0; i < cut->pools.n_code; i++) {
+        uint32_t operand[PP_MAX_OPERANDS];
+        const pp_instr *instr = &cut->pools.code[i];
+        if (!cut->live[i] || instr->op == PP_SHL) continue;
+        const unsigned n = pp_instr_operands(&cut->pools, instr, operand);
+        for (unsigned k = 0; k < n; k++)
+            if (is_cast_to_bits(&cut->pools, &cut->pools.code[operand[k]]))
+                cut->hidden[operand[k]] = cut->has_hidden = true;
+    }
+}
+
 static void find_places(pp_cut *cut)
 {
     for (uint32_t i = 0; i < cut->pools.n_code; i++) {
@@ -183,10 +203,12 @@ ppto_status pp_cut_build(const pp_function *function, pp_cut *cut)
     cut->live = pp_calloc(n, sizeof *cut->live);
     cut->stored = pp_calloc(n, sizeof *cut->stored);
     cut->wide = pp_calloc(n, sizeof *cut->wide);
+    cut->hidden = pp_calloc(n, sizeof *cut->hidden);
     if (cut->place == NULL || cut->from == NULL || cut->cost == NULL || cut->used == NULL ||
-        cut->live == NULL || cut->stored == NULL || cut->wide == NULL)
+        cut->live == NULL || cut->stored == NULL || cut->wide == NULL || cut->hidden == NULL)
         return PPTO_E_NOMEM;
     find_live(cut);
+    find_hidden(cut);
     find_places(cut);
     find_costs(cut);
     find_stored(cut);
@@ -198,5 +220,5 @@ void pp_cut_free(pp_cut *cut)
     pp_vec_free(&cut->code), pp_vec_free(&cut->operands), pp_vec_free(&cut->consts);
     pp_vec_free(&cut->tables), pp_vec_free(&cut->callees);
     pp_free(cut->place), pp_free(cut->from), pp_free(cut->cost), pp_free(cut->used);
-    pp_free(cut->live), pp_free(cut->stored), pp_free(cut->wide);
+    pp_free(cut->live), pp_free(cut->stored), pp_free(cut->wide), pp_free(cut->hidden);
 }

@@ -26,8 +26,12 @@ typedef struct pp_cut {
     uint32_t *used;      /* the last place that reads it */
     bool *live, *stored; /* stored: kept in an array for later places */
     bool *wide;          /* its array outlives the segment */
-    uint32_t last;       /* the place where the results are written */
-    bool has_table, has_cold;
+    /* A bit cast of a float to an integer that gives canonical NaN by a variable whose value compilers do not
+     * see (HIDDEN_NANS): with a constant they compute on from it in a branch of its own, and the loop grows
+     * by blends. */
+    bool *hidden;
+    uint32_t last; /* the place where the results are written */
+    bool has_table, has_cold, has_hidden;
 } pp_cut;
 
 ppto_status pp_cut_build(const pp_function *function, pp_cut *cut);

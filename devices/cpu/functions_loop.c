@@ -3,7 +3,7 @@
  *
  * Without look-ups and cold regions it is one plain loop that compilers vectorise. Otherwise the block is
  * taken in chunks of CHUNK elements: for every segment its phases, then its cold regions. The hot loop only
- * ORs the masks; where one is set, a second loop writes the mask as bytes and the marked elements are
+ * ORs the masks; where one is set, a second loop writes the mask and the marked elements are
  * computed one by one. With look-ups a segment runs in steps of exactly STEP elements, so that the phases are
  * short loops of known length whose arrays compilers keep in registers, and a look-up is a register permute;
  * what is left of a block is padded with copies of its last element. A result that is a cold region is built
@@ -68,6 +68,13 @@ static void start_need(pp_loop *loop)
     for (uint32_t i = 0; i < loop->cut->pools.n_code; i++) loop->needed[i] = false;
 }
 
+/* Masks are as wide as the value they are for: vectors of one width need no packing. */
+static const char *mask_type(const pp_loop *loop, uint32_t at)
+{
+    const unsigned width = pp_dtype_width((ppto_dtype)loop->cut->pools.code[at].dtype);
+    return width == 64 ? "uint64_t" : width == 32 ? "uint32_t" : "uint8_t";
+}
+
 /* Statements for all that is needed. Wide arrays are read at [i], those of one step at [l]. */
 static void emit_needed(pp_loop *loop, uint32_t place)
 {
@@ -80,6 +87,9 @@ static void emit_needed(pp_loop *loop, uint32_t place)
             line(loop, "const %s v%u = p%u[i];", type_of(loop, at), at, instr->imm);
         else if (pp_cut_is_read(cut, at, place))
             line(loop, "const %s v%u = a%u[%s];", type_of(loop, at), at, at, cut->wide[at] ? "i" : "l");
+        else if (cut->hidden[at])
+            line(loop, "const %s v%u = bits_of_%s(v%u, nan_%s);", type_of(loop, at), at,
+                 type_of(loop, instr->a), instr->a, type_of(loop, instr->a));
         else
             pp_render_statement(loop->render, &cut->pools, at, loop->indent);
     }
@@ -237,10 +247,10 @@ static void emit_steps(pp_loop *loop, uint32_t segment)
 
 /* ---- cold regions -------------------------------------------------------------------------------------- */
 
-static void emit_cold_declarations(pp_loop *loop, uint32_t at, bool stepped)
+static void emit_cold_declarations(pp_loop *loop, uint32_t at)
 {
-    if (!stepped) line(loop, "uint32_t any%u = 0;", at);
-    line(loop, "uint8_t m%u[CHUNK];", at);
+    line(loop, "%s any%u = 0;", mask_type(loop, at), at);
+    line(loop, "%s m%u[CHUNK];", mask_type(loop, at), at);
     for (unsigned k = 0; k < cold_params(loop, at); k++)
         if (!is_param(loop, cold_operand(loop, at, k)))
             line(loop, "%s m%u_%u[CHUNK];", type_of(loop, cold_operand(loop, at, k)), at, k);
@@ -264,10 +274,7 @@ static void emit_cold_call(pp_loop *loop, uint32_t at)
 
 static void emit_cold(pp_loop *loop, uint32_t at, bool stepped)
 {
-    if (stepped) {
-        line(loop, "uint32_t any%u = 0;", at);
-        line(loop, "for (size_t i = 0; i < n; i++) any%u |= m%u[i];", at, at);
-    }
+    if (stepped) line(loop, "for (size_t i = 0; i < n; i++) any%u |= m%u[i];", at, at);
     pp_text_add(loop->out, "%*sif (any%u) {\n", (int)loop->indent, "", at);
     loop->indent += 4;
     if (!stepped) {
@@ -298,7 +305,7 @@ static void emit_segment(pp_loop *loop, uint32_t segment)
     const bool stepped = segment_has_table(loop, segment);
     for (uint32_t at = 0; at < loop->cut->pools.n_code; at++)
         if (is_op(loop, at, PP_COLD) && loop->cut->place[at] >> 16 == segment)
-            emit_cold_declarations(loop, at, stepped);
+            emit_cold_declarations(loop, at);
     if (stepped)
         emit_steps(loop, segment);
     else
@@ -360,6 +367,7 @@ static void emit_chunk(pp_loop *loop)
 {
     const pp_cut *cut = loop->cut;
     emit_head(loop, "chunk");
+    if (cut->has_hidden) line(loop, "HIDDEN_NANS");
     if (loop->direct) emit_direct(loop);
     for (uint32_t at = 0; at < cut->pools.n_code; at++)
         if (needs_array(loop, at) && cut->wide[at]) line(loop, "%s a%u[CHUNK];", type_of(loop, at), at);
@@ -423,6 +431,7 @@ static void emit_block(pp_loop *loop)
     loop->indent = 4;
     emit_pointers(loop);
     if (!cut->has_table && !cut->has_cold) {
+        if (cut->has_hidden) line(loop, "HIDDEN_NANS");
         emit_phase(loop, 0, false);
     } else {
         line(loop, "const size_t whole = n%s;", cut->has_table ? " / STEP * STEP" : "");
