@@ -66,6 +66,8 @@ static inline MASK_f64 mask_f64(size_t n)
         const MASK_##d more = mask_##d(job->cols - (NV - 1) * W);                                            \
         const int64_t row = job->a_row, a_step = job->a_step, b_step = job->b_step;                          \
         const size_t ldc = job->ldc;                                                                         \
+        const int64_t ahead =                                                                                \
+            b_step > (int64_t)(NV * PP_VECTOR_BYTES) ? (int64_t)(NV * PP_VECTOR_BYTES) : 0;                  \
         pp_at_##d *const c = job->c;                                                                         \
         const char *pa[(MOST + 2) / 3], *pb = job->b;                                                        \
         VECTOR_##d acc[MOST][2];                                                                             \
@@ -73,12 +75,15 @@ static inline MASK_f64 mask_f64(size_t n)
         UNROLL for (size_t i = 0; i < MR; i++) UNROLL for (size_t j = 0; j < NV; j++) acc[i][j] =            \
             INTRINSIC(setzero, suffix)();                                                                    \
         if (!job->first) {                                                                                   \
+            UNROLL for (size_t i = 0; i < MR; i++) UNROLL for (size_t j = 0; j < NV; j++)                    \
+                __builtin_prefetch(c + (MR + i) * ldc + j * W, 1);                                           \
             UNROLL for (size_t i = 0; i < MR; i++) UNROLL for (size_t j = 0; j < NV; j++) acc[i][j] =        \
                 j + 1 == NV ? LOAD_MASKED(suffix, more, c + i * ldc + j * W)                                 \
                             : INTRINSIC(loadu, suffix)((const void *)(c + i * ldc + j * W));                 \
         }                                                                                                    \
         for (size_t k = job->k; k > 0; k--, pb += b_step) {                                                  \
             VECTOR_##d y[2];                                                                                 \
+            UNROLL for (size_t j = 0; j < NV; j++) __builtin_prefetch(pb + ahead + j * PP_VECTOR_BYTES);     \
             UNROLL for (size_t j = 0; j < NV; j++) y[j] =                                                    \
                 j + 1 == NV ? LOAD_MASKED(suffix, more, AT_STEP(d, pb, PP_VECTOR_BYTES, j))                  \
                             : INTRINSIC(loadu, suffix)((const void *)(pb + j * PP_VECTOR_BYTES));            \

@@ -46,6 +46,49 @@ static unit unit_at(const pp_contract_at *c, int64_t number)
     return u;
 }
 
+/* ---- stages ---------------------------------------------------------------------------------- */
+
+/* On the rows [first, first + rows) of the macro tile. */
+static void run_stages(pp_work *w, const unit *u, int64_t first, int64_t rows)
+{
+    const pp_launch *launch = w->launch;
+    const pp_contract_at *c = launch->contract;
+    w->space = &launch->space;
+    for (int64_t r = first; r < first + rows; r += (int64_t)launch->rows) {
+        const size_t n_rows = (size_t)smaller((int64_t)launch->rows, first + rows - r);
+        for (int64_t n = 0; n < u->n; n += (int64_t)launch->cols) {
+            pp_work_range(w, PP_DIM_ROWS, u->m0 + r, n_rows);
+            pp_work_range(w, PP_DIM_COLS, u->n0 + n, (size_t)smaller((int64_t)launch->cols, u->n - n));
+            w->product.at = w->scratch + c->sum + (size_t)(r * u->n + n) * c->size;
+            w->product.pitch = u->n * (int64_t)c->size;
+            for (uint32_t s = 0; s < launch->variant->program->n_stages; s++) {
+                pp_work_steps(w, &launch->bodies[s], PP_GROUP_MAJOR);
+                pp_work_steps(w, &launch->bodies[s], PP_GROUP_MINOR);
+            }
+        }
+    }
+}
+
+static void add_zero(pp_work *w, char *sum, size_t elements)
+{
+    static const uint64_t zero; /* of any dtype */
+    w->set->scalar[PP_ADD][w->launch->contract->dtype][PP_VS](elements, sum, sum, &zero, NULL);
+}
+
+/* The chains of these rows are complete: the last block is added, then + 0 where the register tile did not,
+ * and the stages follow while the rows are in the caches. */
+static void finish_rows(pp_work *w, const unit *u, int64_t first, int64_t rows)
+{
+    const pp_contract_at *c = w->launch->contract;
+    const size_t elements = (size_t)(rows * u->n), from = (size_t)(first * u->n) * c->size;
+    char *sum = w->scratch + c->sum + from, *chain = w->scratch + c->chain + from;
+    if (chain != sum) w->set->scalar[PP_ADD][c->dtype][PP_VV](elements, sum, sum, chain, NULL);
+    if (chain != sum || (c->thin && pp_dtype_is_float((ppto_dtype)c->dtype))) add_zero(w, sum, elements);
+    run_stages(w, u, first, rows);
+}
+
+/* ---- slices and blocks --------------------------------------------------------------------------- */
+
 /* n neighbouring chains of each row take their `depth` products; a: the factors of the rows, pitch: bytes
  * from one k of b to the next. */
 static void add_rows(pp_work *w, const unit *u, char *chain, const pp_operand *a, size_t k, pp_view b,
@@ -103,8 +146,8 @@ static void run_tiles(const pp_contract_at *c, pp_tile_job *job, const pp_operan
     }
 }
 
-/* Adds the job's products, from k0 on, to every chain of the macro tile. */
-static void add_slice(pp_work *w, const unit *u, pp_tile_job *job, int64_t k0)
+/* Adds the job's products, from k0 on, to every chain of the macro tile. finish: they are the last ones. */
+static void add_slice(pp_work *w, const unit *u, pp_tile_job *job, int64_t k0, bool finish)
 {
     const pp_contract_at *c = w->launch->contract;
     char *const chain = job->c;
@@ -114,30 +157,27 @@ static void add_slice(pp_work *w, const unit *u, pp_tile_job *job, int64_t k0)
         const pp_operand a = pp_factor_slice(w, &c->a, u->m0 + i0, rows, k0, job->k);
         job->c = chain + (size_t)i0 * job->ldc * c->size;
         run_tiles(c, job, &a, &b, rows, u->n);
+        if (finish) finish_rows(w, u, i0, rows);
     }
     job->c = chain;
 }
 
-/* One block of the law: [k0, end) of k, to the chains at `to`. ends: + 0 follows at once. */
-static void multiply_block(pp_work *w, const unit *u, char *to, int64_t k0, int64_t end, bool ends)
+/* One block of the law: [k0, end) of k, to the chains at `to`. */
+static void multiply_block(pp_work *w, const unit *u, char *to, int64_t k0, int64_t end, bool finish)
 {
     const pp_contract_at *c = w->launch->contract;
     pp_tile_job job = {.c = to, .ldc = (size_t)u->n, .first = true};
     if (c->thin) memset(to, 0, (size_t)(u->m * u->n) * c->size);
     for (; k0 < end; k0 += c->kc, job.first = false) {
         job.k = (size_t)smaller(c->kc, end - k0);
-        job.last = ends && k0 + (int64_t)job.k == end;
+        const bool last = finish && k0 + (int64_t)job.k == end;
+        job.last = last && c->chain == c->sum;
         if (c->thin)
             add_slice_thin(w, u, to, k0, job.k);
         else
-            add_slice(w, u, &job, k0);
+            add_slice(w, u, &job, k0, last);
     }
-}
-
-static void add_zero(pp_work *w, char *sum, size_t elements)
-{
-    static const uint64_t zero; /* of any dtype */
-    w->set->scalar[PP_ADD][w->launch->contract->dtype][PP_VS](elements, sum, sum, &zero, NULL);
+    if (c->thin && finish) finish_rows(w, u, 0, u->m);
 }
 
 static void multiply(pp_work *w, const unit *u)
@@ -148,35 +188,15 @@ static void multiply(pp_work *w, const unit *u)
     const int64_t block = is_float ? (int64_t)PP_K_BLOCK : INT64_MAX;
     char *sum = w->scratch + c->sum, *chain = w->scratch + c->chain;
     const int64_t blocks = is_float ? (c->k + block - 1) / block : c->k > 0;
-    if (blocks == 0) memset(sum, 0, elements * c->size);
     for (int64_t i = 0; i < blocks; i++) {
         const int64_t k = pp_fault(PP_FAULT_SWAPPED_BLOCKS) && i > 0 ? (blocks - i) * block : i * block;
-        multiply_block(w, u, i == 0 ? sum : chain, k, k + smaller(block, c->k - k), blocks == 1);
-        if (i > 0) w->set->scalar[PP_ADD][c->dtype][PP_VV](elements, sum, sum, chain, NULL);
+        const bool finish = i + 1 == blocks;
+        multiply_block(w, u, i == 0 ? sum : chain, k, k + smaller(block, c->k - k), finish);
+        if (i > 0 && !finish) w->set->scalar[PP_ADD][c->dtype][PP_VV](elements, sum, sum, chain, NULL);
     }
-    if (is_float && (blocks > 1 || c->thin)) add_zero(w, sum, elements);
-}
-
-/* ---- stages ---------------------------------------------------------------------------------- */
-
-static void run_stages(pp_work *w, const unit *u)
-{
-    const pp_launch *launch = w->launch;
-    const pp_contract_at *c = launch->contract;
-    w->space = &launch->space;
-    for (int64_t r = 0; r < u->m; r += (int64_t)launch->rows) {
-        const size_t rows = (size_t)smaller((int64_t)launch->rows, u->m - r);
-        for (int64_t n = 0; n < u->n; n += (int64_t)launch->cols) {
-            pp_work_range(w, PP_DIM_ROWS, u->m0 + r, rows);
-            pp_work_range(w, PP_DIM_COLS, u->n0 + n, (size_t)smaller((int64_t)launch->cols, u->n - n));
-            w->product.at = w->scratch + c->sum + (size_t)(r * u->n + n) * c->size;
-            w->product.pitch = u->n * (int64_t)c->size;
-            for (uint32_t s = 0; s < launch->variant->program->n_stages; s++) {
-                pp_work_steps(w, &launch->bodies[s], PP_GROUP_MAJOR);
-                pp_work_steps(w, &launch->bodies[s], PP_GROUP_MINOR);
-            }
-        }
-    }
+    if (blocks > 0) return;
+    memset(sum, 0, elements * c->size);
+    run_stages(w, u, 0, u->m);
 }
 
 void pp_work_contract(pp_work *w, int64_t number)
@@ -185,5 +205,4 @@ void pp_work_contract(pp_work *w, int64_t number)
     w->space = &w->launch->space;
     pp_work_range(w, PP_DIM_FIXED, u.batch, 1);
     multiply(w, &u);
-    run_stages(w, &u);
 }

@@ -11,13 +11,14 @@
 
 #include "devices/cpu/interp.h"
 
-#define DEPTH 256               /* products of a packed slice */
-#define MACRO_BYTES 4096        /* a row of a macro tile */
-#define A_BYTES (256 * 1024)    /* of a packed slice of A */
-#define DIRECT_TILES 4          /* so few register tiles do not pay for packing what they share */
-#define DIRECT_BYTES 128 * 1024 /* a slice of B within them is read in place */
-#define THIN_ROWS 3             /* of C, of which the register tile would waste most */
-#define THIN_COLS 128           /* of a turned tile of B for a thin product */
+#define DEPTH 256            /* products of a slice */
+#define DEPTH_FAR 64         /* where rows of B lie far apart: so many do not drive each other out of L2 */
+#define MACRO_BYTES 4096     /* a row of a macro tile */
+#define A_BYTES (128 * 1024) /* of a packed slice of A */
+#define DIRECT_TILES 4       /* so few register tiles do not pay for packing what they share */
+#define DIRECT_BYTES (512 * 1024) /* a slice of B within them is read in place */
+#define THIN_ROWS 3               /* of C, of which the register tile would waste most */
+#define THIN_COLS 128             /* of a turned tile of B for a thin product */
 #define THIN_DEPTH 64
 #define TARGET_FLOPS 4e6 /* a unit should have at least so many */
 
@@ -49,6 +50,14 @@ static bool follows_x(const pp_launch *launch, uint32_t first, uint32_t count, c
     return true;
 }
 
+/* Whether a slice of B spans so little memory that it stays in the caches where it lies. */
+static bool fits_direct(const pp_factor_at *b, const pp_contract_at *c)
+{
+    const pp_access_at *access = b->body.steps[PP_GROUP_MINOR][0].data;
+    const int64_t pitch = pp_dim_step(access->lin, &b->space.dim[b->by_k ? PP_DIM_ROWS : PP_DIM_COLS]);
+    return llabs(pitch) * smaller(c->k, c->kc) <= DIRECT_BYTES;
+}
+
 /* Whether the factor is read where it lies: a plain load that too few register tiles use to pay for packing,
  * or, for B, one small enough to stay in the caches. Integers are always packed. */
 static bool reads_direct(const pp_launch *launch, const pp_factor_at *f, bool is_a)
@@ -62,8 +71,7 @@ static bool reads_direct(const pp_launch *launch, const pp_factor_at *f, bool is
     const pp_access_at *access = step->data;
     if (access->n_gathers > 0 || access->data_guard) return false;
     if (is_a) return c->n <= DIRECT_TILES * (int64_t)c->tile->nr;
-    const int64_t pitch = pp_dim_step(access->lin, &f->space.dim[f->by_k ? PP_DIM_ROWS : PP_DIM_COLS]);
-    return c->m <= DIRECT_TILES * (int64_t)c->tile->mr || llabs(pitch) * smaller(c->k, c->kc) <= DIRECT_BYTES;
+    return c->m <= DIRECT_TILES * (int64_t)c->tile->mr || fits_direct(f, c);
 }
 
 static ppto_status plan_factor(pp_launch *launch, pp_factor_at *factor, bool is_a, size_t *temp_elements,
@@ -159,6 +167,7 @@ ppto_status pp_interp_contract_tiles(pp_launch *launch, uint32_t workers, size_t
     c->b.width = c->tile->nr;
     PP_TRY(plan_factor(launch, &c->a, true, temp_elements, minor_bytes));
     PP_TRY(plan_factor(launch, &c->b, false, temp_elements, minor_bytes));
+    if (c->b.direct && !fits_direct(&c->b, c)) c->kc = DEPTH_FAR;
     launch->cols = (size_t)smaller(c->n, c->nt);
     launch->rows = (size_t)smaller(smaller(c->m, c->mt), larger(1, 2048 / (int64_t)launch->cols));
     launch->major = pp_interp_tiling(launch, &launch->space.dim[PP_DIM_ROWS], (int64_t)launch->rows);
