@@ -102,6 +102,8 @@ ppto_status pp_graph_pop_stream(pp_graph *graph);
  * recorded on the stream later begins after the event, of this graph or of elsewhere. E_NOMEM, E_LIMIT */
 ppto_status pp_graph_sync(pp_graph *graph, pp_sync_kind kind, uint32_t stream, uint64_t event,
                           ppto_site site);
+void *pp_graph_stream_of(const pp_graph *graph,
+                         uint32_t node); /* the identity of a node's stream; NULL: none */
 /* The streams that an expansion of these outputs uses, and the event of every sync point in it: [i] is
  * number i + 1 of flat.syncs' and prims' streams, [k] of flat.syncs[k]. Free with pp_graph_uses_free. */
 typedef struct pp_graph_uses {

@@ -20,6 +20,12 @@ uint32_t pp_graph_stream(pp_graph *graph, void *identity)
     return pp_vec_push(&graph->streams, row) == PPTO_OK ? (uint32_t)graph->streams.n : 0;
 }
 
+void *pp_graph_stream_of(const pp_graph *graph, uint32_t node)
+{
+    uint32_t stream = graph->nodes.at[node].stream;
+    return stream != 0 ? graph->streams.at[stream - 1].identity : NULL;
+}
+
 ppto_status pp_graph_push_stream(pp_graph *graph, uint32_t stream)
 {
     return pp_vec_push(&graph->pushed, stream);

@@ -26,17 +26,18 @@ PPTO_API size_t ppto_graph_size(const ppto_graph *graph); /* nodes recorded */
 PPTO_API ppto_tensor *ppto_input_at(ppto_site site, ppto_graph *graph, const char *name, ppto_dtype dtype,
                                     const char *dims);
 #define ppto_input(graph, name, dtype, dims) ppto_input_at(PPTO_HERE, graph, name, dtype, dims)
-/* An NPY file as a lazy source: an input that is bound already, to ppto_array_open of the path. Only the
- * header is read now; a run reads the data, by pieces where the plan allows, when it has entered all its
- * streams (the one that is pushed here too). Its name among the inputs is "source1", "source2", … in the
- * order of the calls; a program may bind another array of its type there. returns NULL, with the graph's
- * error: E_IO, E_FORMAT, E_DTYPE as ppto_array_open; E_VALUE */
+/* A file as a lazy source: an input that is bound already, to ppto_array_open of the path. Only the header is
+ * read now. A run that goes by pieces reads them when all its streams are its own; a run in one piece reads
+ * the sources of a stream (the one that is pushed here) when that one is, and then leaves it to the next run.
+ * The name among the inputs is "source1", "source2", … in the order of the calls; a program may bind another
+ * array of the type there. returns NULL, with the graph's error: as ppto_array_open; E_VALUE for an empty
+ * path */
 PPTO_API ppto_tensor *ppto_open_at(ppto_site site, ppto_graph *graph, const char *path);
 #define ppto_open(graph, path) ppto_open_at(PPTO_HERE, graph, path)
-/* A lazy sink: the value again; a program that has this tensor among its outputs writes it to an NPY file of
- * that name, as by ppto_program_bind_sink, and its place among the outputs of a run is NULL. What the pushed
- * stream records after it (an event) comes after the file is there. returns NULL, with the graph's error:
- * E_VALUE for a NULL, an empty path, a tensor of another graph */
+/* A lazy sink: the value again; a program that has this tensor among its outputs writes it to a file of that
+ * name, as by ppto_program_bind_sink, and its place among the outputs of a run is NULL. What the stream that
+ * is pushed here records after it (an event) comes after the file is there. returns NULL, with the graph's
+ * error: E_VALUE for a NULL, an empty path, a tensor of another graph */
 PPTO_API ppto_tensor *ppto_sink_at(ppto_site site, ppto_graph *graph, ppto_tensor *tensor, const char *path);
 #define ppto_sink(graph, tensor, path) ppto_sink_at(PPTO_HERE, graph, tensor, path)
 /* A number bound at run with ppto_number or ppto_integer; weak. */

@@ -176,7 +176,7 @@ static ppto_status keep_open(ppto_context *ctx, const char *path, pp_reader *rea
     const pp_npy_info *info = &reader->info;
     if (status == PPTO_OK) status = pp_array_over(ctx, NULL, info->dtype, info->rank, info->shape, out);
     if (status == PPTO_OK) {
-        *file = (pp_array_file){own, *reader};
+        *file = (pp_array_file){.path = own, .reader = *reader};
         (*out)->file = file;
         return status;
     }

@@ -53,8 +53,9 @@ static ppto_status room(ppto_program *p)
     p->outputs = pp_calloc(p->plan->flat.outputs.n + 1, sizeof(ppto_array *));
     p->donated = pp_calloc(p->plan->inputs.n + 1, sizeof *p->donated);
     p->sinks = pp_calloc(p->plan->flat.outputs.n + 1, sizeof *p->sinks);
+    p->staged = pp_calloc(p->plan->flat.outputs.n + 1, sizeof *p->staged);
     p->key = pp_calloc(pp_instance_key_size(p->plan) + 1, sizeof *p->key);
-    return p->inputs && p->outputs && p->donated && p->sinks && p->key ? PPTO_OK : PPTO_E_NOMEM;
+    return p->inputs && p->outputs && p->donated && p->sinks && p->staged && p->key ? PPTO_OK : PPTO_E_NOMEM;
 }
 
 static void first_stats(ppto_program *p)
@@ -147,6 +148,7 @@ void ppto_program_destroy(ppto_program *p)
     for (size_t i = 0; p->plan && p->sinks && i < p->plan->flat.outputs.n; i++) pp_free(p->sinks[i]);
     for (size_t i = 0; i < p->n_known; i++) pp_free(p->known_names[i]);
     pp_free(p->sinks);
+    pp_free(p->staged);
     pp_plan_release(p->plan);
     pp_free(p->known_names);
     pp_free(p->inputs);
@@ -252,6 +254,7 @@ ppto_status ppto_program_bind_output(ppto_program *p, size_t i, ppto_array *arra
     if (array) {
         pp_free(p->sinks[i]);
         p->sinks[i] = NULL;
+        p->staged[i] = false;
     }
     return PPTO_OK;
 }
@@ -265,6 +268,7 @@ ppto_status ppto_program_bind_sink(ppto_program *p, size_t i, const char *path)
     if (path && !own) return pp_report_new(PPTO_E_NOMEM, "out of memory");
     pp_free(p->sinks[i]);
     p->sinks[i] = own;
+    p->staged[i] = false;
     if (own) replace(&p->outputs[i], NULL);
     return PPTO_OK;
 }

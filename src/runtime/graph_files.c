@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "runtime/sync.h"
 
 /* ---- recording ----------------------------------------------------------------------------------------- */
 
@@ -37,7 +37,7 @@ static ppto_status record_source(ppto_graph *g, ppto_array *array, ppto_site sit
 {
     pp_text dims = {0};
     pp_ref input;
-    pp_graph_source source = {new_name(g), array};
+    pp_graph_source source = {.name = new_name(g), .array = array};
     for (int d = 0; d < array->rank; d++)
         pp_text_add(&dims, "%s%" PRId64, d > 0 ? ", " : "", array->shape[d]);
     ppto_status status =
@@ -48,6 +48,8 @@ static ppto_status record_source(ppto_graph *g, ppto_array *array, ppto_site sit
     pp_text_free(&dims);
     if (status == PPTO_OK) status = pp_graph_same(g->graph, input, "open", site, out);
     if (status != PPTO_OK) return status;
+    source.node = out->node;
+    if (array->file) array->file->on_stream = pp_graph_stream_of(g->graph, out->node) != NULL;
     ppto_array_retain(array);
     return pp_vec_push(&g->sources, source);
 }
@@ -99,12 +101,25 @@ static const pp_graph_sink *sink_of(const ppto_graph *g, pp_ref ref)
     return NULL;
 }
 
-static ppto_status bind_sink(ppto_program *p, size_t i, const pp_graph_sink *sink, pp_error *err)
+/* The file is loaded into the program's input of that name. The plan may be an equal graph's. */
+static void bind_source(ppto_program *p, const ppto_graph *g, const pp_graph_source *source)
+{
+    const void *stream = pp_graph_stream_of(g->graph, source->node);
+    for (size_t i = 0; i < p->plan->inputs.n; i++) {
+        if (strcmp(source->name, p->plan->inputs.at[i].name) != 0) continue;
+        p->inputs[i] = ppto_array_retain(source->array);
+        if (stream && p->sync) pp_sync_mark(p->sync, stream, false);
+    }
+}
+
+static ppto_status bind_sink(ppto_program *p, size_t i, const pp_graph_sink *sink, const void *stream,
+                             pp_error *err)
 {
     for (size_t k = 0; k < i; k++)
         if (p->sinks[k] && strcmp(p->sinks[k], sink->path) == 0)
             return pp_fail(err, PPTO_E_VALUE, "compile: outputs %zu and %zu both go to %s", k, i, sink->path);
-    p->has_sinks = true;
+    if (stream) pp_sync_mark(p->sync, stream, true);
+    p->staged[i] = stream != NULL;
     p->sinks[i] = pp_strdup(sink->path);
     return p->sinks[i] ? PPTO_OK : PPTO_E_NOMEM;
 }
@@ -112,13 +127,10 @@ static ppto_status bind_sink(ppto_program *p, size_t i, const pp_graph_sink *sin
 ppto_status pp_graph_files_bind(ppto_program *p, const ppto_graph *g, const pp_ref *outputs, size_t n,
                                 pp_error *err)
 {
-    for (size_t i = 0; i < p->plan->inputs.n && g->sources.n != 0; i++)
-        for (size_t k = 0; k < g->sources.n; k++) /* by name: the plan may be an equal graph's */
-            if (strcmp(g->sources.at[k].name, p->plan->inputs.at[i].name) == 0)
-                p->inputs[i] = ppto_array_retain(g->sources.at[k].array);
+    for (size_t i = 0; i < g->sources.n; i++) bind_source(p, g, &g->sources.at[i]);
     for (size_t i = 0; i < n; i++) {
         const pp_graph_sink *sink = sink_of(g, outputs[i]);
-        if (sink) PP_TRY(bind_sink(p, i, sink, err));
+        if (sink) PP_TRY(bind_sink(p, i, sink, pp_graph_stream_of(g->graph, sink->ref.node), err));
     }
     return PPTO_OK;
 }

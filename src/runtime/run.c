@@ -426,23 +426,29 @@ ppto_status pp_run_prepare(ppto_program *p, uint64_t *bytes, pp_error *err)
     return PPTO_OK;
 }
 
-/* Does the run read its inputs before its first step? */
-static bool reads_before(const run *r)
+/* Where the run reads inputs before its first step, their streams must be its own: those of sources if
+ * nothing else is read, else all. */
+static ppto_status before_reading(const run *r)
 {
+    bool any = false, others = false;
     for (size_t i = 0; i < r->plan->inputs.n; i++) {
         const ppto_array *a = r->p->inputs[i];
-        if (a && (a->file || (r->plan->contiguous[i] && !pp_array_contiguous(a)))) return true;
+        bool reads = a && (a->file || (r->plan->contiguous[i] && !pp_array_contiguous(a)));
+        any |= reads;
+        others |= reads && !(a->file && a->file->on_stream);
     }
-    return false;
+    if (!any) return PPTO_OK;
+    return others ? pp_sync_pass(r->p->sync, r->control, r->err)
+                  : pp_sync_pass_loads(r->p->sync, r->control, r->err);
 }
 
-/* Does it write results after its last step? */
+/* Does it write results after its last step, beside those whose stream says so? */
 static bool writes_after(const run *r)
 {
-    if (r->p->has_sinks) return true;
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
         const ppto_array *given = r->p->outputs[i];
-        if (r->p->sinks[i] || (given && given != r->results[first_of(r, i)])) return true;
+        if ((r->p->sinks[i] && !r->p->staged[i]) || (given && given != r->results[first_of(r, i)]))
+            return true;
     }
     return false;
 }
@@ -451,7 +457,7 @@ static ppto_status run_all(run *r, ppto_array **outputs)
 {
     pp_pool *pool = r->p->ctx->pool;
     pp_pool_counters before, after;
-    if (r->p->sync && reads_before(r)) PP_TRY(pp_sync_pass(r->p->sync, r->control, r->err));
+    if (r->p->sync) PP_TRY(before_reading(r));
     PP_TRY(pack_inputs(r));
     PP_TRY(fix_sizes(r));
     adopt(r);

@@ -88,7 +88,8 @@ ppto_status pp_report_new(ppto_status code, const char *format, ...) PP_PRINTF(2
 
 /* An array that stays in its file: data is NULL until a run reads it, whole or by pieces. */
 typedef struct pp_array_file {
-    char *path; /* as given: formats.h */
+    char *path;     /* as given: formats.h */
+    bool on_stream; /* a source of a graph: read when its stream is the run's, whatever the others are */
     pp_reader reader;
 } pp_array_file;
 
@@ -140,6 +141,7 @@ struct ppto_tensor {
 typedef struct pp_graph_source { /* an input that is a file */
     const char *name;
     ppto_array *array; /* retained */
+    uint32_t node;     /* where it was recorded */
 } pp_graph_source;
 typedef struct pp_graph_sink { /* a value that goes to a file */
     pp_ref ref;
@@ -328,11 +330,11 @@ struct ppto_program {
     size_t n_literals;
     ppto_array **inputs, **outputs;
     char **sinks; /* per output: the file it goes to, NULL: an array */
+    bool *staged; /* per output: its sink is the graph's, and on a stream */
     bool *donated;
     pp_progress progress; /* of the run */
     volatile int cancel;  /* set by ppto_program_cancel and ppto_run_cancel; cleared when a run takes it */
     const volatile int *stop; /* its own cancel, or that of the program it is a part of */
-    bool has_sinks;           /* of the graph: what is recorded behind them comes after all is written */
     bool whole;               /* never piece by piece: a part of a region */
     pp_instance *instance;
     ppto_stats stats;

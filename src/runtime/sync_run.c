@@ -17,8 +17,10 @@ static ppto_status make_room(pp_sync_state *state)
     state->waits = pp_calloc(state->n_syncs + 1, sizeof *state->waits);
     state->target = pp_calloc(state->n_syncs + 1, sizeof *state->target);
     state->ended = pp_calloc(state->n_syncs + 1, sizeof *state->ended);
-    bool ok =
-        state->streams && state->events && state->entries && state->waits && state->target && state->ended;
+    state->loads = pp_calloc(state->n_streams + 1, sizeof *state->loads);
+    state->stores = pp_calloc(state->n_streams + 1, sizeof *state->stores);
+    bool ok = state->streams && state->events && state->entries && state->waits && state->target &&
+              state->ended && state->loads && state->stores;
     return ok ? PPTO_OK : PPTO_E_NOMEM;
 }
 
@@ -78,7 +80,15 @@ void pp_sync_destroy(pp_sync_state *state)
     pp_free(state->waits);
     pp_free(state->target);
     pp_free(state->ended);
+    pp_free(state->loads);
+    pp_free(state->stores);
     pp_free(state);
+}
+
+void pp_sync_mark(pp_sync_state *state, const void *stream, bool stores)
+{
+    for (size_t i = 0; i < state->n_streams; i++)
+        if (state->streams[i] == stream) (stores ? state->stores : state->loads)[i] = true;
 }
 
 const char *pp_program_stream(const ppto_program *program, uint32_t stream)
@@ -171,12 +181,13 @@ ppto_status pp_sync_enter(pp_sync_state *state, int priority, pp_error *err)
     return PPTO_OK;
 }
 
-static bool has_passed(const pp_sync_state *state, ppto_status *status, pp_error *err)
+/* of: which streams count; NULL: all. */
+static bool has_passed(const pp_sync_state *state, const bool *of, ppto_status *status, pp_error *err)
 {
     for (size_t i = 0; i < state->n_streams; i++)
-        if (state->streams[i]->first != &state->entries[i]) return false;
+        if ((!of || of[i]) && state->streams[i]->first != &state->entries[i]) return false;
     for (size_t i = 0; i < state->n_syncs; i++) {
-        if (!is_foreign(state, i)) continue;
+        if (!is_foreign(state, i) || (of && !of[sync_at(state, i)->stream - 1])) continue;
         if (!state->waits[i].done) return false;
         if (state->waits[i].status != PPTO_OK && *status == PPTO_OK)
             *status = pp_fail(err, state->waits[i].status, "stream wait: the event is poisoned: %s",
@@ -185,12 +196,12 @@ static bool has_passed(const pp_sync_state *state, ppto_status *status, pp_error
     return true;
 }
 
-ppto_status pp_sync_pass(pp_sync_state *state, const pp_run_control *control, pp_error *err)
+static ppto_status pass(pp_sync_state *state, const bool *of, const pp_run_control *control, pp_error *err)
 {
     ppto_status status = PPTO_OK;
     pthread_mutex_lock(&state->syncs->lock);
     state->syncs->waiting++;
-    while (!has_passed(state, &status, err) && status == PPTO_OK) {
+    while (!has_passed(state, of, &status, err) && status == PPTO_OK) {
         status = pp_run_stopped(control, err);
         if (status != PPTO_OK) break;
         (void)pp_condition_wait(&state->syncs->changed, &state->syncs->lock, pp_run_look_again(control));
@@ -198,6 +209,16 @@ ppto_status pp_sync_pass(pp_sync_state *state, const pp_run_control *control, pp
     state->syncs->waiting--;
     pthread_mutex_unlock(&state->syncs->lock);
     return status;
+}
+
+ppto_status pp_sync_pass(pp_sync_state *state, const pp_run_control *control, pp_error *err)
+{
+    return pass(state, NULL, control, err);
+}
+
+ppto_status pp_sync_pass_loads(pp_sync_state *state, const pp_run_control *control, pp_error *err)
+{
+    return pass(state, state->loads, control, err);
 }
 
 void pp_sync_poke(pp_sync_state *state)
@@ -289,8 +310,8 @@ static void leave_stream(const pp_sync_step *step)
 {
     pp_told told = {NULL, NULL};
     pp_sync_state *state = step->instance->sync;
-    if (state->defers) return;
     uint32_t which = step->instance->plan->steps.at[step->step].which;
+    if (state->defers || state->stores[which]) return;
     pthread_mutex_lock(&state->syncs->lock);
     pp_stream_leave(state->syncs, state->streams[which], &state->entries[which], &told);
     pthread_mutex_unlock(&state->syncs->lock);
@@ -313,9 +334,10 @@ static void record_ends(const pp_sync_step *step, ppto_status status, const ppto
 {
     pp_told told = {NULL, NULL};
     pp_sync_state *state = step->instance->sync;
-    if (state->defers) return;
+    uint32_t which = step->instance->plan->steps.at[step->step].which;
+    if (state->defers || state->stores[sync_at(state, which)->stream - 1]) return;
     pthread_mutex_lock(&state->syncs->lock);
-    end_record(state, step->instance->plan->steps.at[step->step].which, status, poison, &told);
+    end_record(state, which, status, poison, &told);
     pthread_mutex_unlock(&state->syncs->lock);
     pp_tell(&told);
 }

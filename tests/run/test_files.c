@@ -243,6 +243,74 @@ Test(files, streams_order_the_files_of_batches)
     remove_all();
 }
 
+typedef struct batch {
+    ppto_program *program;
+    ppto_run *run;
+    ppto_event loaded, computed, written;
+} batch;
+
+/* open on s, exp on t after the event (context NULL: none), sink on store. */
+static void start_batch(batch *b, ppto_stream *store, const char *in, const char *out, ppto_event first)
+{
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_stream_push(g, s);
+    ppto_tensor *x = ppto_open(g, in);
+    ppto_event_record(g, s, &b->loaded);
+    if (first.context) cr_assert_eq(ppto_stream_wait(g, t, first), PPTO_OK);
+    ppto_stream_push(g, t);
+    ppto_tensor *y = ppto_exp(x);
+    ppto_event_record(g, t, &b->computed);
+    ppto_stream_push(g, store);
+    y = ppto_sink(g, y, out);
+    ppto_event_record(g, store, &b->written);
+    cr_assert_eq(ppto_compile(1, &y, &b->program), PPTO_OK, "%s", ppto_error_text(ctx));
+    ppto_graph_destroy(g);
+    cr_assert_eq(ppto_program_start(b->program, NULL, &b->run), PPTO_OK);
+}
+
+static void end_batch(batch *b)
+{
+    cr_expect_eq(ppto_run_wait(b->run, -1), PPTO_OK, "%s", ppto_error_text(ctx));
+    ppto_run_release(b->run);
+    ppto_program_destroy(b->program);
+    ppto_event_release(b->loaded);
+    ppto_event_release(b->computed);
+    ppto_event_release(b->written);
+}
+
+static ppto_event_state state_of(ppto_event event)
+{
+    ppto_event_state state = PPTO_EVENT_POISONED;
+    cr_expect_eq(ppto_event_query(event, &state), PPTO_OK);
+    return state;
+}
+
+/* The first cannot compute until it is let; the second is loaded meanwhile, and nothing is written. */
+Test(files, a_batch_is_loaded_while_the_one_before_is_computed)
+{
+    const char *in = path_of("in.npy"), *one = path_of("one.npy"), *two = path_of("two.npy");
+    ppto_stream *store = ppto_stream_create(ctx, "store", PPTO_STREAM_IO);
+    ppto_event go;
+    batch b[2];
+    make_file(in, 8);
+    cr_assert_eq(ppto_event_create_user(ctx, &go), PPTO_OK);
+    start_batch(&b[0], store, in, one, go);
+    start_batch(&b[1], store, in, two, (ppto_event){NULL, 0});
+    cr_expect_eq(ppto_event_wait(b[1].loaded, -1), PPTO_OK);
+    cr_expect_eq(state_of(b[0].computed), PPTO_EVENT_PENDING);
+    cr_expect_eq(state_of(b[1].computed), PPTO_EVENT_PENDING, "its stream computes the first");
+    cr_expect_neq(access(two, F_OK), 0);
+    cr_expect_eq(ppto_event_signal(go, PPTO_OK), PPTO_OK);
+    for (int i = 0; i < 2; i++) {
+        cr_expect_eq(ppto_event_wait(b[i].written, -1), PPTO_OK);
+        expect_equal(i ? two : one, "exp(x)", in);
+    }
+    for (int i = 0; i < 2; i++) end_batch(&b[i]);
+    ppto_event_release(go);
+    ppto_stream_destroy(store);
+    remove_all();
+}
+
 static void expect_failure(ppto_graph *g, ppto_status status, const char *words)
 {
     cr_expect_eq(ppto_graph_error(g), status, "%s", ppto_graph_error_text(g));
