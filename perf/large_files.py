@@ -15,6 +15,7 @@ more than 1.15 times the time of dd, or more than a quarter over its memory limi
 import argparse
 import os
 import shutil
+import signal
 import statistics
 import struct
 import subprocess
@@ -113,6 +114,7 @@ def main():
     parser.add_argument("--folder", help="where the files are made; the folder for temporary files")
     parser.add_argument("chains", nargs="*", metavar="CHAIN", help=" ".join(CHAINS))
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     limit = int(options.memory_limit[:-1]) * UNITS[options.memory_limit[-1]]
     folder = tempfile.mkdtemp(prefix="ppto-files-", dir=options.folder)
     try:
