@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Captured with the unwinder of the C library: programs are built without frame pointers on our platforms, so
+ * walking those would end in the first frame. It may load a library when called first, which is done when the
+ * table is made. Equal stacks are stored once: a loop records one. */
+#define _GNU_SOURCE
+#include "base/stack.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#if defined(__has_include)
+#if __has_include(<execinfo.h>) && __has_include(<dlfcn.h>)
+#include <dlfcn.h>
+#include <execinfo.h>
+#define CAN_UNWIND 1
+#endif
+#endif
+#ifndef CAN_UNWIND
+#define CAN_UNWIND 0
+#endif
+
+enum { MOST_STACKS = 1 << 20, OWN_FRAMES = 2 /* capture and pp_stacks_here */ };
+
+typedef struct stack_row {
+    void **frames;
+    size_t n;
+} stack_row;
+
+struct pp_stacks {
+    pthread_mutex_t lock;   /* no other one is taken under it */
+    PP_VEC(stack_row) rows; /* [0] is empty */
+    pp_map map;
+    pp_arena arena;
+};
+
+static __attribute__((noinline)) int capture(void **frames, int room)
+{
+#if CAN_UNWIND
+    return backtrace(frames, room);
+#else
+    (void)frames, (void)room;
+    return 0;
+#endif
+}
+
+pp_stacks *pp_stacks_create(void)
+{
+    const stack_row none = {NULL, 0};
+    void *frame[1];
+    pp_stacks *s = pp_calloc(1, sizeof *s);
+    if (s == NULL) return NULL;
+    if (pp_vec_push(&s->rows, none) != PPTO_OK || pthread_mutex_init(&s->lock, NULL) != 0) {
+        pp_vec_free(&s->rows);
+        pp_free(s);
+        return NULL;
+    }
+    (void)capture(frame, 1);
+    return s;
+}
+
+void pp_stacks_destroy(pp_stacks *s)
+{
+    if (s == NULL) return;
+    pthread_mutex_destroy(&s->lock);
+    pp_vec_free(&s->rows);
+    pp_map_free(&s->map);
+    pp_arena_free(&s->arena);
+    pp_free(s);
+}
+
+typedef struct question {
+    const pp_stacks *stacks;
+    const stack_row *wanted;
+} question;
+
+static bool equal(const void *context, uint32_t value)
+{
+    const question *q = context;
+    const stack_row *row = &q->stacks->rows.at[value];
+    return row->n == q->wanted->n && memcmp(row->frames, q->wanted->frames, row->n * sizeof(void *)) == 0;
+}
+
+static uint32_t add(pp_stacks *s, uint64_t hash, const stack_row *row)
+{
+    stack_row own = {pp_arena_alloc(&s->arena, row->n * sizeof(void *)), row->n};
+    uint32_t number = (uint32_t)s->rows.n;
+    if (own.frames == NULL || number >= MOST_STACKS || pp_vec_push(&s->rows, own) != PPTO_OK) return 0;
+    memcpy(own.frames, row->frames, row->n * sizeof(void *));
+    return pp_map_insert(&s->map, hash, number) == PPTO_OK ? number : 0;
+}
+
+__attribute__((noinline)) uint32_t pp_stacks_here(pp_stacks *s, int skip)
+{
+    void *frames[PP_STACK_FRAMES + 8];
+    uint32_t number;
+    if (s == NULL) return 0;
+    skip += OWN_FRAMES;
+    int n = capture(frames, PP_STACK_FRAMES + skip < PP_STACK_FRAMES + 8 ? PP_STACK_FRAMES + skip
+                                                                         : PP_STACK_FRAMES + 8);
+    if (n <= skip) return 0;
+    stack_row row = {frames + skip, (size_t)(n - skip)};
+    uint64_t hash = pp_hash_bytes(row.frames, row.n * sizeof(void *), 0);
+    pthread_mutex_lock(&s->lock);
+    if (!pp_map_find(&s->map, hash, equal, &(question){s, &row}, &number)) number = add(s, hash, &row);
+    pthread_mutex_unlock(&s->lock);
+    return number;
+}
+
+size_t pp_stacks_frames(pp_stacks *s, uint32_t stack, void *const **frames)
+{
+    *frames = NULL;
+    if (s == NULL) return 0;
+    pthread_mutex_lock(&s->lock);
+    stack_row row = stack < s->rows.n ? s->rows.at[stack] : (stack_row){NULL, 0};
+    pthread_mutex_unlock(&s->lock);
+    *frames = row.frames;
+    return row.n;
+}
+
+pp_frame_info pp_stack_frame(void *address)
+{
+    pp_frame_info info = {NULL, NULL, 0};
+#if CAN_UNWIND
+    Dl_info found;
+    if (dladdr(address, &found) == 0) return info;
+    info.module = found.dli_fname;
+    info.function = found.dli_sname;
+    info.offset = (uint64_t)((uintptr_t)address - (uintptr_t)found.dli_fbase);
+#else
+    (void)address;
+#endif
+    return info;
+}
