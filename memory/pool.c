@@ -45,6 +45,8 @@ struct pp_pool {
     uint64_t free_bytes;
     uint64_t limit; /* 0: none */
     bool poison;
+    bool direct;       /* nothing is kept: every block is one of the heap */
+    pp_ledger *ledger; /* NULL: not watched */
 };
 
 /* Rounds up to the size of a class and names the class: 8 sizes between one power of two and the next. */
@@ -156,8 +158,24 @@ static void *take_new(pp_pool *pool, size_t bytes)
     return block;
 }
 
+static void *take_direct(pp_pool *pool, size_t bytes)
+{
+    void *block = pp_alloc_aligned(ALIGNMENT, bytes);
+    if (block == NULL) return NULL;
+    pool->counters.maps++;
+    pool->counters.held_bytes += bytes;
+    return block;
+}
+
+static void give_direct(pp_pool *pool, void *block, size_t bytes)
+{
+    pp_free(block);
+    pool->counters.held_bytes -= bytes;
+}
+
 static void *take_any(pp_pool *pool, size_t bytes, size_t index)
 {
+    if (pool->direct) return take_direct(pool, bytes);
     free_block *block = pool->classes[index];
     if (block == NULL) return take_new(pool, bytes);
     unlink_free(pool, block, index);
@@ -183,12 +201,13 @@ void pp_pool_destroy(pp_pool *pool)
 {
     if (pool == NULL) return;
     shed(pool, 0);
+    pp_ledger_destroy(pool->ledger);
     pthread_mutex_destroy(&pool->lock);
     pp_free(pool);
 }
 
-static ppto_status take_locked(pp_pool *pool, size_t bytes, size_t rounded, size_t index, void **out,
-                               pp_error *err)
+static ppto_status take_locked(pp_pool *pool, size_t bytes, size_t rounded, size_t index, const pp_tag *tag,
+                               void **out, pp_error *err)
 {
     pp_pool_counters *counters = &pool->counters;
     uint64_t after = counters->current_bytes + bytes;
@@ -200,17 +219,23 @@ static ppto_status take_locked(pp_pool *pool, size_t bytes, size_t rounded, size
     counters->takes++;
     counters->current_bytes = after;
     if (after > counters->peak_bytes) counters->peak_bytes = after;
+    if (pool->ledger != NULL) pp_ledger_took(pool->ledger, *out, bytes, rounded, tag);
     return PPTO_OK;
 }
 
 ppto_status pp_pool_take(pp_pool *pool, size_t bytes, void **out, pp_error *err)
+{
+    return pp_pool_take_as(pool, bytes, NULL, out, err);
+}
+
+ppto_status pp_pool_take_as(pp_pool *pool, size_t bytes, const pp_tag *tag, void **out, pp_error *err)
 {
     *out = NULL;
     size_t rounded, index;
     if (!class_of(bytes, &rounded, &index))
         return pp_fail(err, PPTO_E_NOMEM, "no memory for %zu bytes", bytes);
     pthread_mutex_lock(&pool->lock);
-    ppto_status status = take_locked(pool, bytes, rounded, index, out, err);
+    ppto_status status = take_locked(pool, bytes, rounded, index, tag, out, err);
     bool poison = pool->poison;
     pthread_mutex_unlock(&pool->lock);
     if (status == PPTO_OK && poison) memset(*out, POISON_BYTE, rounded);
@@ -226,9 +251,26 @@ void pp_pool_give(pp_pool *pool, void *block, size_t bytes)
     pthread_mutex_unlock(&pool->lock);
     if (poison) memset(block, POISON_BYTE, rounded);
     pthread_mutex_lock(&pool->lock);
-    push_free(pool, block, rounded, index);
+    if (pool->ledger != NULL) pp_ledger_gave(pool->ledger, block, bytes);
+    if (pool->direct)
+        give_direct(pool, block, rounded);
+    else
+        push_free(pool, block, rounded, index);
     pool->counters.current_bytes -= bytes;
     pthread_mutex_unlock(&pool->lock);
+}
+
+ppto_status pp_pool_watch(pp_pool *pool, int level)
+{
+    if (level <= 0) return PPTO_OK;
+    pool->ledger = pp_ledger_create(level, &pool->lock);
+    pool->direct = pool->poison = level >= 3;
+    return pool->ledger != NULL ? PPTO_OK : PPTO_E_NOMEM;
+}
+
+pp_ledger *pp_pool_ledger(const pp_pool *pool)
+{
+    return pool->ledger;
 }
 
 void pp_pool_set_limit(pp_pool *pool, uint64_t bytes)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A pool of large blocks: everything a context's tensors live in. Blocks are 64-byte aligned; big ones are
- * mapped with huge pages asked for and stay warm for reuse until trimmed. Thread-safe. */
+ * mapped with huge pages asked for and stay warm for reuse until trimmed. Thread-safe.
+ *
+ * A pool can be watched: then a ledger (memory/ledger.h) knows what every block is and who holds it. */
 #ifndef PP_POOL_H
 #define PP_POOL_H
 
 #include "base/base.h"
+#include "memory/ledger.h"
 
 typedef struct pp_pool pp_pool;
 
@@ -20,6 +23,8 @@ void pp_pool_destroy(pp_pool *pool); /* NULL is fine */
 /* At least `bytes` (0: a valid block). returns PPTO_OK; E_LIMIT with sizes in err; E_NOMEM. Contents are
  * undefined. */
 ppto_status pp_pool_take(pp_pool *pool, size_t bytes, void **out, pp_error *err);
+/* The same, and the ledger is told what it is (NULL: nobody says). */
+ppto_status pp_pool_take_as(pp_pool *pool, size_t bytes, const pp_tag *tag, void **out, pp_error *err);
 void pp_pool_give(pp_pool *pool, void *block, size_t bytes); /* the bytes asked for; NULL is fine */
 void pp_pool_set_limit(pp_pool *pool, uint64_t bytes);       /* of current_bytes; 0: none */
 uint64_t pp_pool_get_limit(const pp_pool *pool);
@@ -27,5 +32,10 @@ void pp_pool_count(pp_pool *pool, pp_pool_counters *out);
 void pp_pool_reset_peak(pp_pool *pool);
 void pp_pool_trim(pp_pool *pool);            /* free blocks go back to the system */
 void pp_pool_poison(pp_pool *pool, bool on); /* fresh and freed bytes are filled with 0xff (NaN) */
+/* Before the first take. level 0: nothing; 1: a ledger; 2: with history; 3: besides, every block comes from
+ * the heap and goes back at once, poisoned, so that ASan and Valgrind see each one. returns PPTO_OK; E_NOMEM
+ */
+ppto_status pp_pool_watch(pp_pool *pool, int level);
+pp_ledger *pp_pool_ledger(const pp_pool *pool); /* NULL: it is not watched */
 
 #endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Growth, suppressions, and the order in which groups are told: the worst verdict first, and of equal ones
+ * what holds most.
+ *
+ * A group grows when its live bytes rose over at least three epochs, and did so in the later half too: a
+ * cache that fills and then stays is no leak. A line of suppressions is a glob of operators and, after
+ * blanks, one of places ("exp model.c:*"); a '#' begins a comment. What it meets is listed, but is no leak.
+ */
+#include "memory/memcheck.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_SAMPLES = 3 };
+
+const char *pp_verdict_name(pp_verdict verdict)
+{
+    static const char *const names[PP_VERDICTS] = {"growing",    "leaked",    "retained",
+                                                   "unplanned",  "late_free", "pinned_by_sync",
+                                                   "pending_io", "kept",      "ok"};
+    return (unsigned)verdict < PP_VERDICTS ? names[verdict] : "ok";
+}
+
+const char *pp_share_name(pp_share share)
+{
+    static const char *const names[PP_SHARES] = {"const",     "needed",   "retained",
+                                                 "workspace", "inflight", "slack"};
+    return (unsigned)share < PP_SHARES ? names[share] : "slack";
+}
+
+/* Least squares over the samples, one epoch apart. */
+bool pp_memcheck_grows(const uint64_t *samples, uint32_t n, double *slope)
+{
+    double middle = (n - 1.0) / 2, mean = 0, above = 0, below = 0;
+    *slope = 0;
+    if (n < LEAST_SAMPLES) return false;
+    for (uint32_t i = 0; i < n; i++) mean += (double)samples[i] / n;
+    for (uint32_t i = 0; i < n; i++) {
+        above += (i - middle) * ((double)samples[i] - mean);
+        below += (i - middle) * (i - middle);
+    }
+    *slope = above / below;
+    for (uint32_t i = 0; i < n; i++)
+        if (samples[i] > samples[n - 1]) return false;
+    return *slope > 0 && samples[n / 2] < samples[n - 1];
+}
+
+/* ---- suppressions ------------------------------------------------------------------------------ */
+
+static bool matches(const char *line, size_t n, const pp_report_group *g)
+{
+    char word[256], place[512];
+    while (n > 0 && (*line == ' ' || *line == '\t')) line++, n--;
+    const char *comment = memchr(line, '#', n);
+    if (comment != NULL) n = (size_t)(comment - line);
+    while (n > 0 && strchr(" \t\r", line[n - 1]) != NULL) n--;
+    if (n == 0 || n >= sizeof word) return false;
+    memcpy(word, line, n);
+    word[n] = '\0';
+    char *site = strpbrk(word, " \t");
+    if (site != NULL) {
+        *site++ = '\0';
+        site += strspn(site, " \t");
+    }
+    snprintf(place, sizeof place, "%s:%d", g->site.file != NULL ? g->site.file : "", (int)g->site.line);
+    return fnmatch(word, g->operator_name != NULL ? g->operator_name : "", 0) == 0 &&
+           (site == NULL || fnmatch(site, place, 0) == 0);
+}
+
+static bool is_suppressed(const char *list, const pp_report_group *g)
+{
+    while (list != NULL && *list != '\0') {
+        size_t n = strcspn(list, "\n");
+        if (matches(list, n, g)) return true;
+        list += n + (list[n] == '\n');
+    }
+    return false;
+}
+
+/* ---- order ------------------------------------------------------------------------------------- */
+
+typedef struct ranked {
+    pp_report_group group;
+    uint32_t was;
+} ranked;
+
+static int compare(uint64_t x, uint64_t y) /* more stands first */
+{
+    return x > y ? -1 : x < y;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const pp_report_group *x = &((const ranked *)a)->group, *y = &((const ranked *)b)->group;
+    if (x->suppressed != y->suppressed) return x->suppressed ? 1 : -1;
+    if (x->verdict != y->verdict) return x->verdict < y->verdict ? -1 : 1;
+    int by = compare(x->retained_bytes, y->retained_bytes);
+    if (by == 0) by = compare(x->peak_share_bytes, y->peak_share_bytes);
+    if (by == 0) by = x->byte_seconds > y->byte_seconds ? -1 : x->byte_seconds < y->byte_seconds;
+    if (by == 0) by = compare(x->allocation_size_bytes, y->allocation_size_bytes);
+    return by != 0 ? by : ((const ranked *)a)->was < ((const ranked *)b)->was ? -1 : 1;
+}
+
+/* Without the groups that never had a buffer. On a lack of memory the order stays. */
+static void sort(pp_memcheck *report)
+{
+    size_t n = 0;
+    ranked *rows = pp_calloc(report->groups.n + 1, sizeof *rows);
+    uint32_t *now = pp_calloc(report->groups.n + 1, sizeof *now);
+    for (size_t i = 0; rows != NULL && now != NULL && i < report->groups.n; i++)
+        if (report->groups.at[i].total_count != 0) rows[n++] = (ranked){report->groups.at[i], (uint32_t)i};
+    if (rows != NULL && now != NULL) {
+        if (n > 1) qsort(rows, n, sizeof *rows, by_rank);
+        for (size_t i = 0; i < n; i++) {
+            report->groups.at[i] = rows[i].group;
+            now[rows[i].was] = (uint32_t)i;
+        }
+        report->groups.n = n;
+        for (size_t i = 0; i < report->buffers.n; i++)
+            report->buffers.at[i].group = now[report->buffers.at[i].group];
+    }
+    pp_free(rows);
+    pp_free(now);
+}
+
+void pp_memcheck_judge(pp_memcheck *report, const char *suppressions)
+{
+    for (size_t i = 0; i < report->groups.n; i++) {
+        pp_report_group *g = &report->groups.at[i];
+        if (g->total_count == 0) continue;
+        g->suppressed = g->verdict <= PP_LATE_FREE && is_suppressed(suppressions, g);
+        if (g->suppressed)
+            report->suppressed++;
+        else
+            report->count[g->verdict]++;
+    }
+    sort(report);
+}
