@@ -6,6 +6,7 @@
 #ifndef PP_GRAPH_H
 #define PP_GRAPH_H
 
+#include "base/stack.h"
 #include "graph/library.h"
 
 typedef struct pp_graph pp_graph;
@@ -44,6 +45,8 @@ typedef struct pp_arg {
 } pp_arg;
 
 ppto_status pp_graph_create(pp_library *library, pp_graph **out);
+/* From now on every node knows the stack of the call that recorded it. stacks: borrow; NULL: no more. */
+void pp_graph_watch(pp_graph *graph, pp_stacks *stacks);
 void pp_graph_destroy(pp_graph *graph);
 pp_error *pp_graph_error(pp_graph *graph); /* the first error; code OK when none */
 pp_types *pp_graph_types(pp_graph *graph);
@@ -83,6 +86,7 @@ typedef struct pp_node_info {
     const char *operator_name; /* "input", "literal" or the operator as called */
     const char *input_name;
     ppto_site site;
+    uint32_t stack;         /* of pp_stacks; 0: not captured */
     uint32_t stream, level; /* of the graph's streams, 0: none; sync points before it (graph/stream.c) */
 } pp_node_info;
 pp_node_info pp_graph_node(const pp_graph *graph, uint32_t node);

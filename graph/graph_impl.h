@@ -35,7 +35,7 @@ typedef struct pp_node {
         const pp_expansion *expansion; /* CALL */
         uint32_t sync;                 /* SYNC: which */
     } u;
-    uint32_t stream, level;
+    uint32_t stream, level, stack;
     const char *called_as;
     ppto_site site;
     uint64_t hash;
@@ -81,6 +81,7 @@ typedef struct pp_recent {
 struct pp_graph {
     pp_recent recent[PP_RECENT];
     pp_library *library;
+    pp_stacks *stacks; /* NULL: calls are not captured */
     pp_types *types;
     pp_error error;
     PP_VEC(pp_node) nodes;

@@ -112,6 +112,11 @@ const char *pp_graph_word(pp_graph *graph, const char *text)
 
 /* ---- nodes ----------------------------------------------------------------------------------------- */
 
+void pp_graph_watch(pp_graph *graph, pp_stacks *stacks)
+{
+    graph->stacks = stacks;
+}
+
 ppto_status pp_graph_push(pp_graph *graph, const pp_node *node, const pp_ref *operands, uint32_t n,
                           uint32_t *id)
 {
@@ -122,6 +127,7 @@ ppto_status pp_graph_push(pp_graph *graph, const pp_node *node, const pp_ref *op
     *own = *node;
     own->first_operand = (uint32_t)graph->operands.n;
     own->n_operands = n;
+    own->stack = pp_stacks_here(graph->stacks, 1);
     if (n != 0) memcpy(graph->operands.at + graph->operands.n, operands, n * sizeof *operands);
     graph->operands.n += n;
     *id = (uint32_t)graph->nodes.n++;
@@ -237,8 +243,11 @@ pp_type_id pp_graph_type(const pp_graph *graph, pp_ref ref)
 pp_node_info pp_graph_node(const pp_graph *graph, uint32_t node)
 {
     const pp_node *n = &graph->nodes.at[node];
-    pp_node_info info = {
-        .operator_name = n->called_as, .site = n->site, .stream = n->stream, .level = n->level};
+    pp_node_info info = {.operator_name = n->called_as,
+                         .site = n->site,
+                         .stack = n->stack,
+                         .stream = n->stream,
+                         .level = n->level};
     if (n->kind == PP_N_INPUT) info.input_name = graph->inputs.at[n->u.input].name;
     return info;
 }

@@ -40,7 +40,7 @@ static bool make_first(pp_ledger *l)
 {
     const pp_ledger_group unknown = {.operator_name = "?"};
     const pp_ledger_plan_row none = {.bytes = 0};
-    const ppto_site nowhere = {NULL, NULL, 0};
+    const ppto_site nowhere = {NULL, NULL, 0, 0};
     return pp_vec_push(&l->sites, nowhere) == PPTO_OK && pp_vec_push(&l->groups, unknown) == PPTO_OK &&
            pp_vec_push(&l->plans, none) == PPTO_OK;
 }

@@ -37,7 +37,7 @@ static bool read_field(pp_json *r, const field *fields, size_t n, const char *ke
 
 static ppto_site read_site(pp_json *r)
 {
-    ppto_site site = {NULL, NULL, 0};
+    ppto_site site = {NULL, NULL, 0, 0};
     char key[PP_JSON_KEY];
     bool first = true;
     pp_json_begin(r, '{');

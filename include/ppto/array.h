@@ -73,6 +73,29 @@ typedef struct ppto_comparison {
 PPTO_API ppto_status ppto_compare(const ppto_array *a, const ppto_array *b, double rtol, double atol,
                                   ppto_comparison *out);
 
+/* ---- where handles are taken ----
+ * The same with the place of the call, for memcheck (ppto/memcheck.h); the macros add it. Called through a
+ * pointer, or from another language, the functions above say nothing about the place. */
+PPTO_API ppto_array *ppto_array_create_at(ppto_site site, ppto_context *ctx, ppto_dtype dtype, int rank,
+                                          const int64_t *shape);
+PPTO_API ppto_array *ppto_array_copy_of_at(ppto_site site, ppto_context *ctx, ppto_dtype dtype, int rank,
+                                           const int64_t *shape, const void *data);
+PPTO_API ppto_array *ppto_array_load_at(ppto_site site, ppto_context *ctx, const char *path);
+PPTO_API ppto_array *ppto_number_at(ppto_site site, ppto_context *ctx, double value);
+PPTO_API ppto_array *ppto_integer_at(ppto_site site, ppto_context *ctx, int64_t value);
+PPTO_API ppto_array *ppto_array_fill_at(ppto_site site, ppto_context *ctx, ppto_dtype dtype, int rank,
+                                        const int64_t *shape, const char *filler, const char *stream);
+PPTO_API ppto_array *ppto_array_retain_at(ppto_site site, ppto_array *array);
+PPTO_API void ppto_array_release_at(ppto_site site, ppto_array *array);
+#define ppto_array_create(...) ppto_array_create_at(PPTO_HERE, __VA_ARGS__)
+#define ppto_array_copy_of(...) ppto_array_copy_of_at(PPTO_HERE, __VA_ARGS__)
+#define ppto_array_load(...) ppto_array_load_at(PPTO_HERE, __VA_ARGS__)
+#define ppto_number(...) ppto_number_at(PPTO_HERE, __VA_ARGS__)
+#define ppto_integer(...) ppto_integer_at(PPTO_HERE, __VA_ARGS__)
+#define ppto_array_fill(...) ppto_array_fill_at(PPTO_HERE, __VA_ARGS__)
+#define ppto_array_retain(...) ppto_array_retain_at(PPTO_HERE, __VA_ARGS__)
+#define ppto_array_release(...) ppto_array_release_at(PPTO_HERE, __VA_ARGS__)
+
 #ifdef __cplusplus
 }
 #endif

@@ -36,10 +36,13 @@ typedef struct ppto_options {
     bool count_bytes;      /* count the bytes every kernel touches (slow; for tests) */
     ppto_log_fn log;
     void *log_arg;
+    const char *memcheck; /* PPTO_MEMCHECK: "off" (default), "report", "error" (ppto/memcheck.h) */
+    int memcheck_level; /* PPTO_MEMCHECK_LEVEL 0–3; 0: 1 where memcheck is on, else off; -1: without looking
+                           at the environment */
 } ppto_options;
 #define PPTO_OPTIONS_INIT                                                                                    \
     {                                                                                                        \
-        sizeof(ppto_options), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, false, false, NULL, NULL             \
+        sizeof(ppto_options), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, false, false, NULL, NULL, NULL, 0    \
     }
 
 /* Creates a context; no thread is started before the first run. options NULL: the environment and defaults.
@@ -47,8 +50,11 @@ typedef struct ppto_options {
  * owns     *out: ppto_context_destroy
  * threads  a context may be used from several threads */
 PPTO_API ppto_status ppto_context_create(ppto_context **out, const ppto_options *options);
-/* NULL is fine. Graphs, arrays and programs must be gone before. */
-PPTO_API void ppto_context_destroy(ppto_context *ctx);
+/* NULL is fine. Graphs, arrays and programs must be gone before. With memcheck on the report is written where
+ * PPTO_MEMCHECK_FILE says (standard error).
+ * returns PPTO_OK; E_VALUE when memcheck is "error" and something leaks or grows, with the operators in the
+ * error's text; E_IO when the report cannot be written. The context is gone in any case */
+PPTO_API ppto_status ppto_context_destroy(ppto_context *ctx);
 
 /* The last error of the calling thread ("" when none): what was asked, which rule broke, where. ctx may be
  * NULL. borrow: valid until the thread's next call that fails. */

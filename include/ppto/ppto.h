@@ -11,6 +11,7 @@
 #include "ppto/array.h"
 #include "ppto/context.h"
 #include "ppto/graph.h"
+#include "ppto/memcheck.h"
 #include "ppto/ops.h"
 #include "ppto/run.h"
 #include "ppto/stream.h"

@@ -149,6 +149,13 @@ PPTO_API ppto_status ppto_run_outputs(ppto_run *run, ppto_array **outputs);
 PPTO_API uint64_t ppto_run_number(const ppto_run *run); /* counts the runs of the context, from 1 */
 PPTO_API void ppto_run_release(ppto_run *run);          /* NULL is fine */
 
+/* ---- where handles are taken: as in ppto/array.h ---- */
+PPTO_API ppto_status ppto_program_start_at(ppto_site site, ppto_program *program,
+                                           const ppto_run_options *options, ppto_run **run);
+PPTO_API ppto_status ppto_run_outputs_at(ppto_site site, ppto_run *run, ppto_array **outputs);
+#define ppto_program_start(...) ppto_program_start_at(PPTO_HERE, __VA_ARGS__)
+#define ppto_run_outputs(...) ppto_run_outputs_at(PPTO_HERE, __VA_ARGS__)
+
 #ifdef __cplusplus
 }
 #endif

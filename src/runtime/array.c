@@ -50,8 +50,8 @@ static ppto_array *new_record(ppto_context *ctx, ppto_dtype dtype, int rank, con
     return a;
 }
 
-ppto_status pp_array_new(ppto_context *ctx, ppto_dtype dtype, int rank, const int64_t *shape,
-                         ppto_array **out, pp_error *err)
+ppto_status pp_array_new(ppto_context *ctx, const pp_tag *tag, ppto_dtype dtype, int rank,
+                         const int64_t *shape, ppto_array **out, pp_error *err)
 {
     size_t bytes;
     *out = NULL;
@@ -59,7 +59,7 @@ ppto_status pp_array_new(ppto_context *ctx, ppto_dtype dtype, int rank, const in
     PP_TRY(check_shape(dtype, rank, shape, &bytes, err));
     ppto_array *a = new_record(ctx, dtype, rank, shape);
     if (!a) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
-    ppto_status status = pp_pool_take(ctx->pool, bytes, &a->data, err);
+    ppto_status status = pp_pool_take_as(ctx->pool, bytes, tag, &a->data, err);
     if (status != PPTO_OK) {
         pp_free(a);
         return pp_fail(err, status, "%s for an array of %zu bytes", ppto_status_text(status), bytes);
@@ -91,28 +91,37 @@ ppto_status pp_array_window(const ppto_array *array, int axis, int64_t row, int6
     return PPTO_OK;
 }
 
-ppto_array *ppto_array_create(ppto_context *ctx, ppto_dtype dtype, int rank, const int64_t *shape)
+ppto_array *ppto_array_create_at(ppto_site site, ppto_context *ctx, ppto_dtype dtype, int rank,
+                                 const int64_t *shape)
 {
     pp_error err = {0};
     ppto_array *a;
-    if (pp_array_new(ctx, dtype, rank, shape, &a, &err) != PPTO_OK)
+    const pp_tag tag = pp_tag_of_user("array_create", site, dtype);
+    if (pp_array_new(ctx, &tag, dtype, rank, shape, &a, &err) != PPTO_OK)
         pp_report(&err);
     else
         memset(a->data, 0, a->bytes);
     return a;
 }
 
-ppto_array *ppto_array_copy_of(ppto_context *ctx, ppto_dtype dtype, int rank, const int64_t *shape,
-                               const void *data)
+static ppto_array *copy_of(const char *what, ppto_site site, ppto_context *ctx, ppto_dtype dtype, int rank,
+                           const int64_t *shape, const void *data)
 {
     pp_error err = {0};
     ppto_array *a = NULL;
+    const pp_tag tag = pp_tag_of_user(what, site, dtype);
     if (!data)
         pp_fail(&err, PPTO_E_VALUE, "the data is NULL");
-    else if (pp_array_new(ctx, dtype, rank, shape, &a, &err) == PPTO_OK)
+    else if (pp_array_new(ctx, &tag, dtype, rank, shape, &a, &err) == PPTO_OK)
         memcpy(a->data, data, a->bytes);
     pp_report(&err);
     return a;
+}
+
+ppto_array *ppto_array_copy_of_at(ppto_site site, ppto_context *ctx, ppto_dtype dtype, int rank,
+                                  const int64_t *shape, const void *data)
+{
+    return copy_of("array_copy_of", site, ctx, dtype, rank, shape, data);
 }
 
 ppto_array *ppto_array_wrap(ppto_context *ctx, void *data, ppto_dtype dtype, int rank, const int64_t *shape,
@@ -144,35 +153,51 @@ ppto_array *ppto_array_wrap(ppto_context *ctx, void *data, ppto_dtype dtype, int
     return a;
 }
 
-static ppto_array *new_number(ppto_context *ctx, ppto_dtype dtype, uint64_t bits)
+static ppto_array *new_number(ppto_site site, ppto_context *ctx, ppto_dtype dtype, uint64_t bits)
 {
-    ppto_array *a = ppto_array_copy_of(ctx, dtype, 0, NULL, &bits);
+    ppto_array *a = copy_of("number", site, ctx, dtype, 0, NULL, &bits);
     if (!a) return NULL;
     a->number = true;
     a->number_bits = bits;
     return a;
 }
 
-ppto_array *ppto_number(ppto_context *ctx, double value)
+ppto_array *ppto_number_at(ppto_site site, ppto_context *ctx, double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    return new_number(ctx, PPTO_F64, bits);
+    return new_number(site, ctx, PPTO_F64, bits);
 }
 
-ppto_array *ppto_integer(ppto_context *ctx, int64_t value)
+ppto_array *ppto_integer_at(ppto_site site, ppto_context *ctx, int64_t value)
 {
-    return new_number(ctx, PPTO_I64, (uint64_t)value);
+    return new_number(site, ctx, PPTO_I64, (uint64_t)value);
 }
 
-ppto_array *ppto_array_retain(ppto_array *a)
+/* ---- references ---- */
+
+void pp_array_note(const ppto_array *a, pp_hold hold, ppto_site site)
 {
+    if (!a || !a->owned || !a->ctx->ledger) return;
+    bool outside = hold == PP_HOLD_USER || hold == PP_HOLD_RUN_OBJECT || hold == PP_HOLD_BINDING;
+    pp_ledger_hold(a->ctx->ledger, a->data, hold, site, outside ? pp_stacks_here(a->ctx->stacks, 1) : 0);
+}
+
+void pp_array_forget(const ppto_array *a, pp_hold hold, ppto_site site)
+{
+    if (a && a->owned && a->ctx->ledger) pp_ledger_drop(a->ctx->ledger, a->data, hold, site);
+}
+
+ppto_array *pp_array_hold(ppto_array *a, pp_hold hold, ppto_site site)
+{
+    pp_array_note(a, hold, site);
     if (a) atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
     return a;
 }
 
-void ppto_array_release(ppto_array *a)
+void pp_array_drop(ppto_array *a, pp_hold hold, ppto_site site)
 {
+    pp_array_forget(a, hold, site);
     /* acq_rel: the last user sees all writes of the others before the memory goes back */
     if (!a || atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1) return;
     if (a->release)
@@ -181,6 +206,16 @@ void ppto_array_release(ppto_array *a)
         pp_pool_give(a->ctx->pool, a->data, a->bytes);
     pp_array_file_close(a->file);
     pp_free(a);
+}
+
+ppto_array *ppto_array_retain_at(ppto_site site, ppto_array *a)
+{
+    return pp_array_hold(a, PP_HOLD_USER, site);
+}
+
+void ppto_array_release_at(ppto_site site, ppto_array *a)
+{
+    pp_array_drop(a, PP_HOLD_USER, site);
 }
 
 ppto_dtype ppto_array_dtype(const ppto_array *a)

@@ -14,11 +14,11 @@ static ppto_status name_file(const char *path, const pp_error *why, ppto_status 
  */
 
 /* What an open reader has, in memory. */
-static ppto_status read_whole(ppto_context *ctx, pp_reader *reader, const pp_files_watch *watch,
-                              ppto_array **out, pp_error *err)
+static ppto_status read_whole(ppto_context *ctx, const pp_tag *tag, pp_reader *reader,
+                              const pp_files_watch *watch, ppto_array **out, pp_error *err)
 {
     const pp_npy_info *info = &reader->info;
-    PP_TRY(pp_array_new(ctx, info->dtype, info->rank, info->shape, out, err));
+    PP_TRY(pp_array_new(ctx, tag, info->dtype, info->rank, info->shape, out, err));
     ppto_status status = pp_reader_read(reader, (*out)->data, watch, err);
     if (status == PPTO_OK) return status;
     ppto_array_release(*out);
@@ -26,25 +26,26 @@ static ppto_status read_whole(ppto_context *ctx, pp_reader *reader, const pp_fil
     return status;
 }
 
-static ppto_status load(ppto_context *ctx, const char *path, ppto_array **out, pp_error *err)
+static ppto_status load(ppto_site site, ppto_context *ctx, const char *path, ppto_array **out, pp_error *err)
 {
     pp_reader reader;
     pp_error why = {0};
     ppto_status status = pp_reader_open(&reader, path, &why);
     if (status == PPTO_OK) {
-        status = read_whole(ctx, &reader, NULL, out, &why);
+        const pp_tag tag = pp_tag_of_user("array_load", site, reader.info.dtype);
+        status = read_whole(ctx, &tag, &reader, NULL, out, &why);
         pp_reader_close(&reader);
     }
     return status == PPTO_OK ? status : name_file(path, &why, status, err);
 }
 
-ppto_array *ppto_array_load(ppto_context *ctx, const char *path)
+ppto_array *ppto_array_load_at(ppto_site site, ppto_context *ctx, const char *path)
 {
     pp_error err = {0};
     ppto_array *a = NULL;
     ppto_status status = pp_context_check(ctx, &err);
     if (status == PPTO_OK && !path) status = pp_fail(&err, PPTO_E_VALUE, "load: the path is NULL");
-    if (status == PPTO_OK) status = load(ctx, path, &a, &err);
+    if (status == PPTO_OK) status = load(site, ctx, path, &a, &err);
     if (status != PPTO_OK) pp_report(&err);
     return a;
 }
@@ -65,7 +66,8 @@ static ppto_status pack(const ppto_array *a, const pp_files_watch *watch, packed
         out->data = out->loaded->data;
     } else if (!pp_array_contiguous(a)) {
         out->bytes = (size_t)ppto_array_elements(a) * ppto_dtype_size(a->dtype);
-        PP_TRY(pp_pool_take(a->ctx->pool, out->bytes, &out->copy, err));
+        static const pp_tag tag = {.kind = PP_BLOCK_COPY, .reason = "a file is row-major", .hold = PP_HOLD_IO};
+        PP_TRY(pp_pool_take_as(a->ctx->pool, out->bytes, &tag, &out->copy, err));
         pp_array_pack(a, out->copy);
         out->data = out->copy;
     }
@@ -149,11 +151,16 @@ ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, const 
     const pp_array_file *file = array->file;
     pp_reader reader; /* a position of its own: several runs may read the file */
     pp_error why = {0};
+    const pp_tag tag = {.kind = PP_BLOCK_DATA,
+                        .operator_name = "read",
+                        .site = {.file = file->path},
+                        .dtype = ppto_dtype_name(array->dtype),
+                        .hold = PP_HOLD_PENDING};
     *out = NULL;
     ppto_status status = pp_reader_open(&reader, file->path, &why);
     if (status == PPTO_OK) {
         if (same_array(&reader.info, &file->reader.info))
-            status = read_whole(array->ctx, &reader, watch, out, &why);
+            status = read_whole(array->ctx, &tag, &reader, watch, out, &why);
         else
             status = pp_fail(&why, PPTO_E_FORMAT, "the file holds another array than when it was opened");
         pp_reader_close(&reader);
@@ -166,7 +173,8 @@ static ppto_status keep_open(ppto_context *ctx, const char *path, pp_reader *rea
                              pp_error *err)
 {
     if (reader->data_at < 0 || reader->source.stream) {
-        ppto_status status = read_whole(ctx, reader, NULL, out, err);
+        const pp_tag tag = pp_tag_of_user("array_open", (ppto_site){.file = path}, reader->info.dtype);
+        ppto_status status = read_whole(ctx, &tag, reader, NULL, out, err);
         pp_reader_close(reader);
         return status;
     }

@@ -177,14 +177,18 @@ static ppto_status fill_normal(ppto_array *a, uint64_t seed, uint64_t stream, pp
     ppto_graph *g = ppto_graph_create(a->ctx);
     ppto_program *program = NULL;
     ppto_status status = g ? PPTO_OK : pp_fail(err, ppto_error_status(a->ctx), "%s", ppto_error_text(a->ctx));
-    if (status == PPTO_OK) status = pp_array_new(a->ctx, a->dtype, 1, &block, &u, err);
-    if (status == PPTO_OK) status = pp_array_new(a->ctx, a->dtype, 1, &block, &v, err);
+    const pp_tag tag = {.kind = PP_BLOCK_VALUE, .operator_name = "array_fill", .hold = PP_HOLD_PENDING};
+    if (status == PPTO_OK) status = pp_array_new(a->ctx, &tag, a->dtype, 1, &block, &u, err);
+    if (status == PPTO_OK) status = pp_array_new(a->ctx, &tag, a->dtype, 1, &block, &v, err);
     if (status == PPTO_OK) {
         ppto_input(g, "u", a->dtype, "N");
         ppto_input(g, "v", a->dtype, "N");
         ppto_tensor *y = ppto_expr(g, "sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v)");
         status = ppto_compile(1, &y, &program);
-        if (status != PPTO_OK) pp_fail(err, status, "%s", ppto_error_text(a->ctx));
+        if (status != PPTO_OK)
+            pp_fail(err, status, "%s", ppto_error_text(a->ctx));
+        else
+            program->whole = true; /* it works on windows, and is no run of the user's */
     }
     if (status == PPTO_OK) status = normal_blocks(a, program, u, v, seed, stream, err);
     ppto_program_destroy(program);
@@ -228,12 +232,13 @@ static ppto_status fill(ppto_array *a, const char *filler, const char *stream_na
     return PPTO_OK;
 }
 
-ppto_array *ppto_array_fill(ppto_context *ctx, ppto_dtype dtype, int rank, const int64_t *shape,
-                            const char *filler, const char *stream)
+ppto_array *ppto_array_fill_at(ppto_site site, ppto_context *ctx, ppto_dtype dtype, int rank,
+                               const int64_t *shape, const char *filler, const char *stream)
 {
     pp_error err = {0};
     ppto_array *a = NULL;
-    ppto_status status = filler ? pp_array_new(ctx, dtype, rank, shape, &a, &err)
+    const pp_tag tag = pp_tag_of_user("array_fill", site, dtype);
+    ppto_status status = filler ? pp_array_new(ctx, &tag, dtype, rank, shape, &a, &err)
                                 : pp_fail(&err, PPTO_E_VALUE, "the filler is NULL");
     if (status == PPTO_OK) status = fill(a, filler, stream, &err);
     if (status != PPTO_OK) {

@@ -57,7 +57,7 @@ static void unlink_live(ppto_run *run)
 static void free_run(ppto_run *run, bool forked)
 {
     pp_drivers *drivers = run->drivers;
-    for (size_t i = 0; i < run->n_outputs; i++) ppto_array_release(run->outputs[i]);
+    for (size_t i = 0; i < run->n_outputs; i++) pp_array_drop(run->outputs[i], PP_HOLD_RUN_OBJECT, run->site);
     pp_free(run->outputs);
     pp_free(run);
     pp_drivers_unuse(drivers, forked);
@@ -80,6 +80,7 @@ static void finish(ppto_run *run, const pp_error *err)
     pp_progress_look(run);
     run->program = NULL; /* nobody stops it any more */
     pthread_mutex_unlock(&run->drivers->lock);
+    pp_program_waits(program, false, run->site);
     pp_program_give(program);
     ppto_program_destroy(program);
     pthread_mutex_lock(&run->drivers->lock);
@@ -100,7 +101,9 @@ void pp_run_drive(ppto_run *run)
     const pp_run_control control = {.run = run,
                                     .cancel = run->program->stop,
                                     .deadline_ns = run->deadline_ns,
-                                    .keep_going = run->options.policy == PPTO_KEEP_GOING};
+                                    .keep_going = run->options.policy == PPTO_KEEP_GOING,
+                                    .taker = PP_HOLD_RUN_OBJECT,
+                                    .site = run->site};
     (void)pp_run_program(run->program, run->outputs, &control, &run->ticket, &err);
     finish(run, &err);
 }
@@ -126,7 +129,8 @@ void pp_run_stop(ppto_run *run, const char *reason)
 void pp_runs_let_go(pp_drivers *drivers, bool forked)
 {
     for (ppto_run *run = drivers->live; run; run = run->next_live) {
-        for (size_t i = 0; i < run->n_outputs; i++) ppto_array_release(run->outputs[i]);
+        for (size_t i = 0; i < run->n_outputs; i++)
+            pp_array_drop(run->outputs[i], PP_HOLD_RUN_OBJECT, run->site);
         run->n_outputs = 0;
         if (forked || !run->program) continue;
         ppto_program_destroy(run->program);
@@ -195,7 +199,8 @@ static ppto_status submit(pp_drivers *drivers, ppto_run *run, pp_error *err)
     return PPTO_OK;
 }
 
-static ppto_status start(ppto_program *program, const ppto_run_options *given, ppto_run **out, pp_error *err)
+static ppto_status start(ppto_site site, ppto_program *program, const ppto_run_options *given, ppto_run **out,
+                         pp_error *err)
 {
     pp_drivers *drivers = NULL;
     ppto_run_options options;
@@ -207,6 +212,8 @@ static ppto_status start(ppto_program *program, const ppto_run_options *given, p
                        "start: the program is running; wait for its run, or compile another of its outputs");
     ppto_status status = make_run(program, &options, &run);
     if (status == PPTO_OK) {
+        run->site = site;
+        pp_program_waits(program, true, site);
         pthread_mutex_lock(&drivers->lock);
         status = submit(drivers, run, err);
         pthread_mutex_unlock(&drivers->lock);
@@ -215,18 +222,20 @@ static ppto_status start(ppto_program *program, const ppto_run_options *given, p
         *out = run;
         return PPTO_OK;
     }
+    if (run) pp_program_waits(program, false, site);
     pp_program_give(program);
     if (run) pp_free(run->outputs);
     pp_free(run);
     return pp_fail(err, status, "start: %s", ppto_status_text(status));
 }
 
-ppto_status ppto_program_start(ppto_program *program, const ppto_run_options *options, ppto_run **run)
+ppto_status ppto_program_start_at(ppto_site site, ppto_program *program, const ppto_run_options *options,
+                                  ppto_run **run)
 {
     pp_error err = {0};
     if (!program || !run) return pp_report_new(PPTO_E_VALUE, "start: an argument is NULL");
     *run = NULL;
-    (void)start(program, options, run, &err);
+    (void)start(site, program, options, run, &err);
     return pp_report(&err);
 }
 
@@ -292,13 +301,13 @@ const char *ppto_run_error(ppto_run *run)
     return ppto_run_over(run, NULL) && run->error.code != PPTO_OK ? run->error.text : "";
 }
 
-ppto_status ppto_run_outputs(ppto_run *run, ppto_array **outputs)
+ppto_status ppto_run_outputs_at(ppto_site site, ppto_run *run, ppto_array **outputs)
 {
     PP_TRY(usable(run, "run outputs"));
     if (!outputs) return pp_report_new(PPTO_E_VALUE, "run outputs: the place for them is NULL");
     if (!ppto_run_over(run, NULL)) return pp_report_new(PPTO_E_BUSY, "run outputs: the run is not over");
     for (size_t i = 0; i < run->n_outputs; i++)
-        outputs[i] = run->outputs[i] ? ppto_array_retain(run->outputs[i]) : NULL;
+        outputs[i] = pp_array_hold(run->outputs[i], PP_HOLD_USER, site);
     return PPTO_OK;
 }
 
@@ -314,7 +323,7 @@ static void release_outputs(ppto_run *run)
     size_t n = run->over ? run->n_outputs : 0;
     if (run->over) run->n_outputs = 0;
     pthread_mutex_unlock(&run->drivers->lock);
-    for (size_t i = 0; i < n; i++) ppto_array_release(run->outputs[i]);
+    for (size_t i = 0; i < n; i++) pp_array_drop(run->outputs[i], PP_HOLD_RUN_OBJECT, run->site);
 }
 
 void ppto_run_release(ppto_run *run)

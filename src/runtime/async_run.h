@@ -11,7 +11,8 @@ struct ppto_run {
     ppto_run *next_live, *before_live;
     ppto_program *program; /* a reference until it is over */
     ppto_run_options options;
-    uint32_t uses; /* the user, and the driver until it is over */
+    uint32_t uses;  /* the user, and the driver until it is over */
+    ppto_site site; /* of its start */
     uint64_t number, order;
     int priority;
     char reason[128];

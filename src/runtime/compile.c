@@ -47,6 +47,21 @@ static ppto_status keep_literals(ppto_program *p, pp_graph *graph, const pp_ref 
     return pp_graph_literals(graph, refs, n, p->literals, p->n_literals, &count);
 }
 
+/* For memcheck: a plan is shared by graphs of one structure, but these results are this graph's. */
+static ppto_status keep_origins(ppto_program *p, pp_graph *graph, const pp_ref *refs, size_t n)
+{
+    if (!p->ctx->ledger) return PPTO_OK;
+    p->made_by = pp_calloc(n, sizeof *p->made_by);
+    if (!p->made_by) return PPTO_E_NOMEM;
+    for (; p->n_made_by < n; p->n_made_by++) {
+        pp_node_info info = pp_graph_node(graph, refs[p->n_made_by].node);
+        char *name = pp_strdup(info.operator_name ? info.operator_name : "?");
+        if (!name) return PPTO_E_NOMEM;
+        p->made_by[p->n_made_by] = (pp_origin){name, info.site, info.stack};
+    }
+    return PPTO_OK;
+}
+
 static ppto_status room(ppto_program *p)
 {
     p->inputs = pp_calloc(p->plan->inputs.n + 1, sizeof(ppto_array *));
@@ -112,6 +127,7 @@ static ppto_status compile(size_t n, ppto_tensor *const *outputs, ppto_program *
         status = keep_literals(p, graph->graph, refs, n);
     }
     if (status == PPTO_OK) status = keep_names(p, graph->graph);
+    if (status == PPTO_OK) status = keep_origins(p, graph->graph, refs, n);
     if (status == PPTO_OK)
         status = pp_plan_get(graph, refs, n, p->literals, p->n_literals, &p->plan, &p->plan_hit, err);
     if (status == PPTO_OK) status = room(p);
@@ -142,9 +158,10 @@ void ppto_program_destroy(ppto_program *p)
     if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1) return;
     pp_instance_put(p->instance);
     pp_sync_destroy(p->sync);
-    for (size_t i = 0; p->plan && p->inputs && i < p->plan->inputs.n; i++) ppto_array_release(p->inputs[i]);
+    for (size_t i = 0; p->plan && p->inputs && i < p->plan->inputs.n; i++)
+        pp_array_drop(p->inputs[i], PP_HOLD_BINDING, PPTO_HERE);
     for (size_t i = 0; p->plan && p->outputs && i < p->plan->flat.outputs.n; i++)
-        ppto_array_release(p->outputs[i]);
+        pp_array_drop(p->outputs[i], PP_HOLD_BINDING, PPTO_HERE);
     for (size_t i = 0; p->plan && p->sinks && i < p->plan->flat.outputs.n; i++) pp_free(p->sinks[i]);
     for (size_t i = 0; i < p->n_known; i++) pp_free(p->known_names[i]);
     pp_free(p->sinks);
@@ -156,6 +173,8 @@ void ppto_program_destroy(ppto_program *p)
     pp_free(p->donated);
     pp_free(p->key);
     pp_free(p->literals);
+    for (size_t i = 0; i < p->n_made_by; i++) pp_free((char *)(uintptr_t)p->made_by[i].operator_name);
+    pp_free(p->made_by);
     pp_vec_free(&p->log);
     pp_free(p);
 }
@@ -201,37 +220,37 @@ static ppto_status busy(const char *what)
  * ---------------------------------------------------------------------------------------------------------
  */
 
-static void replace(ppto_array **slot, ppto_array *array)
+static void replace(ppto_site site, ppto_array **slot, ppto_array *array)
 {
     if (*slot == array) return;
-    ppto_array_retain(array);
-    ppto_array_release(*slot);
+    pp_array_hold(array, PP_HOLD_BINDING, site);
+    pp_array_drop(*slot, PP_HOLD_BINDING, site);
     *slot = array;
 }
 
-ppto_status ppto_program_bind(ppto_program *p, size_t i, ppto_array *array)
+ppto_status ppto_program_bind_at(ppto_site site, ppto_program *p, size_t i, ppto_array *array)
 {
     if (!p || i >= p->plan->inputs.n) return pp_report_new(PPTO_E_VALUE, "bind: there is no input %zu", i);
     if (array && array->ctx != p->ctx)
         return pp_report_new(PPTO_E_VALUE, "bind: the array belongs to another context");
     if (is_busy(p)) return busy("bind");
-    replace(&p->inputs[i], array);
+    replace(site, &p->inputs[i], array);
     return PPTO_OK;
 }
 
-static ppto_status bind_name(ppto_program *p, const char *name, ppto_array *array)
+static ppto_status bind_name(ppto_site site, ppto_program *p, const char *name, ppto_array *array)
 {
     for (size_t i = 0; i < p->plan->inputs.n; i++)
-        if (strcmp(p->plan->inputs.at[i].name, name) == 0) return ppto_program_bind(p, i, array);
+        if (strcmp(p->plan->inputs.at[i].name, name) == 0) return ppto_program_bind_at(site, p, i, array);
     for (size_t i = 0; i < p->n_known; i++)
         if (strcmp(p->known_names[i], name) == 0) return PPTO_OK;
     return pp_report_new(PPTO_E_NAME, "bind: there is no input named \"%s\"", name);
 }
 
-ppto_status ppto_program_bind_name(ppto_program *p, const char *name, ppto_array *array)
+ppto_status ppto_program_bind_name_at(ppto_site site, ppto_program *p, const char *name, ppto_array *array)
 {
     if (!p || !name) return pp_report_new(PPTO_E_VALUE, "bind: an argument is NULL");
-    return bind_name(p, name, array);
+    return bind_name(site, p, name, array);
 }
 
 ppto_status ppto_program_donate(ppto_program *p, size_t i, bool donate)
@@ -242,7 +261,7 @@ ppto_status ppto_program_donate(ppto_program *p, size_t i, bool donate)
     return PPTO_OK;
 }
 
-ppto_status ppto_program_bind_output(ppto_program *p, size_t i, ppto_array *array)
+ppto_status ppto_program_bind_output_at(ppto_site site, ppto_program *p, size_t i, ppto_array *array)
 {
     if (!p || i >= p->plan->flat.outputs.n)
         return pp_report_new(PPTO_E_VALUE, "bind: there is no output %zu", i);
@@ -250,7 +269,7 @@ ppto_status ppto_program_bind_output(ppto_program *p, size_t i, ppto_array *arra
         return pp_report_new(PPTO_E_VALUE,
                              "bind: an output must be a row-major array of the program's context");
     if (is_busy(p)) return busy("bind");
-    replace(&p->outputs[i], array);
+    replace(site, &p->outputs[i], array);
     if (array) {
         pp_free(p->sinks[i]);
         p->sinks[i] = NULL;
@@ -269,7 +288,7 @@ ppto_status ppto_program_bind_sink(ppto_program *p, size_t i, const char *path)
     pp_free(p->sinks[i]);
     p->sinks[i] = own;
     p->staged[i] = false;
-    if (own) replace(&p->outputs[i], NULL);
+    if (own) replace(PPTO_HERE, &p->outputs[i], NULL);
     return PPTO_OK;
 }
 
@@ -291,7 +310,7 @@ static ppto_status enter(ppto_program *p, pp_ticket **ticket, pp_error *err)
     return p->sync ? pp_sync_enter(p->sync, 0, err) : PPTO_OK;
 }
 
-ppto_status ppto_program_run(ppto_program *p, ppto_array **outputs)
+ppto_status ppto_program_run_at(ppto_site site, ppto_program *p, ppto_array **outputs)
 {
     pp_error err = {0};
     pp_ticket own, *ticket = &own;
@@ -301,14 +320,14 @@ ppto_status ppto_program_run(ppto_program *p, ppto_array **outputs)
     if (!pp_program_take(p)) return busy("run");
     ppto_status status = pp_context_check(p->ctx, &err);
     if (status == PPTO_OK) status = enter(p, &ticket, &err);
-    const pp_run_control control = {.cancel = p->stop};
+    const pp_run_control control = {.cancel = p->stop, .taker = PP_HOLD_USER, .site = site};
     if (status == PPTO_OK) status = pp_run_program(p, outputs, &control, ticket, &err);
     pp_program_give(p);
     return pp_report(&err);
 }
 
-ppto_status ppto_evaln(size_t n, ppto_tensor *const *tensors, ppto_array **outputs, size_t n_inputs,
-                       const char *const *names, ppto_array *const *arrays)
+ppto_status ppto_evaln_at(ppto_site site, size_t n, ppto_tensor *const *tensors, ppto_array **outputs,
+                          size_t n_inputs, const char *const *names, ppto_array *const *arrays)
 {
     pp_error err = {0};
     ppto_program *p = NULL;
@@ -322,29 +341,44 @@ ppto_status ppto_evaln(size_t n, ppto_tensor *const *tensors, ppto_array **outpu
                 status = pp_report_new(PPTO_E_NAME, "eval: input \"%s\" is bound twice", names[i]);
         if (status == PPTO_OK && !arrays[i])
             status = pp_report_new(PPTO_E_VALUE, "eval: the array bound to \"%s\" is NULL", names[i]);
-        if (status == PPTO_OK) status = bind_name(p, names[i], arrays[i]);
+        if (status == PPTO_OK) status = bind_name(site, p, names[i], arrays[i]);
     }
-    if (status == PPTO_OK) status = ppto_program_run(p, outputs);
+    if (status == PPTO_OK) status = ppto_program_run_at(site, p, outputs);
     ppto_program_destroy(p);
     return status;
 }
 
-ppto_status ppto_eval(ppto_tensor *tensor, ppto_array **out, ...)
+static ppto_status eval(ppto_site site, ppto_tensor *tensor, ppto_array **out, va_list args)
 {
     enum { MAX = 64 };
     const char *names[MAX];
     ppto_array *arrays[MAX];
     size_t n = 0;
-    va_list args;
     if (!out) return pp_report_new(PPTO_E_VALUE, "eval: out is NULL");
     *out = NULL;
-    va_start(args, out);
     for (const char *name; (name = va_arg(args, const char *)) != NULL && n < MAX; n++) {
         names[n] = name;
         arrays[n] = va_arg(args, ppto_array *);
     }
+    return ppto_evaln_at(site, 1, &tensor, out, n, names, arrays);
+}
+
+ppto_status ppto_eval_at(ppto_site site, ppto_tensor *tensor, ppto_array **out, ...)
+{
+    va_list args;
+    va_start(args, out);
+    ppto_status status = eval(site, tensor, out, args);
     va_end(args);
-    return ppto_evaln(1, &tensor, out, n, names, arrays);
+    return status;
+}
+
+ppto_status(ppto_eval)(ppto_tensor *tensor, ppto_array **out, ...)
+{
+    va_list args;
+    va_start(args, out);
+    ppto_status status = eval((ppto_site){0}, tensor, out, args);
+    va_end(args);
+    return status;
 }
 
 ppto_status ppto_program_stats(const ppto_program *p, ppto_stats *stats)

@@ -62,6 +62,17 @@ ppto_status pp_context_check(const ppto_context *ctx, pp_error *err)
     return PPTO_OK;
 }
 
+/* Memcheck, at the level of the settings. */
+static ppto_status watch(ppto_context *ctx)
+{
+    int level = ctx->settings.o.memcheck_level;
+    PP_TRY(pp_pool_watch(ctx->pool, level));
+    ctx->ledger = pp_pool_ledger(ctx->pool);
+    if (level < 2) return PPTO_OK;
+    ctx->stacks = pp_stacks_create();
+    return ctx->stacks ? PPTO_OK : PPTO_E_NOMEM;
+}
+
 ppto_status ppto_context_create(ppto_context **out, const ppto_options *options)
 {
     pp_error err = {0};
@@ -71,8 +82,11 @@ ppto_status ppto_context_create(ppto_context **out, const ppto_options *options)
     if (!ctx) return pp_report_new(PPTO_E_NOMEM, "out of memory");
     ppto_status status = pp_settings_read(options, &ctx->settings, &err);
     if (status == PPTO_OK) status = pp_pool_create(&ctx->pool);
+    if (status == PPTO_OK) status = watch(ctx);
     if (status != PPTO_OK) {
         pp_fail(&err, status, "%s", ppto_status_text(status));
+        pp_pool_destroy(ctx->pool);
+        pp_settings_free(&ctx->settings);
         pp_free(ctx);
         return pp_report(&err);
     }
@@ -97,9 +111,10 @@ static void free_kernels(ppto_context *ctx)
     pp_map_free(&ctx->kernel_map);
 }
 
-void ppto_context_destroy(ppto_context *ctx)
+ppto_status ppto_context_destroy(ppto_context *ctx)
 {
-    if (!ctx) return;
+    pp_error err = {0};
+    if (!ctx) return PPTO_OK;
     pp_drivers_close(ctx);
     pp_syncs_destroy(ctx->syncs, ctx->pid != (int)getpid());
     for (size_t i = 0; i < ctx->plans.n; i++) pp_plan_release(ctx->plans.at[i]);
@@ -109,9 +124,13 @@ void ppto_context_destroy(ppto_context *ctx)
     pp_io_destroy(ctx->io); /* in a forked child it only lets go */
     if (ctx->device) ctx->device_class->close(ctx->device);
     pp_library_destroy(ctx->library);
+    if (ctx->ledger && ctx->pid == (int)getpid()) pp_memcheck_shutdown(ctx, &err);
     pp_pool_destroy(ctx->pool);
+    pp_stacks_destroy(ctx->stacks);
+    pp_settings_free(&ctx->settings);
     pthread_mutex_destroy(&ctx->lock);
     pp_free(ctx);
+    return pp_report(&err);
 }
 
 /* ---- library

@@ -50,7 +50,7 @@ static ppto_status record_source(ppto_graph *g, ppto_array *array, ppto_site sit
     if (status != PPTO_OK) return status;
     source.node = out->node;
     if (array->file) array->file->on_stream = pp_graph_stream_of(g->graph, out->node) != NULL;
-    ppto_array_retain(array);
+    pp_array_hold(array, PP_HOLD_BINDING, site);
     return pp_vec_push(&g->sources, source);
 }
 
@@ -86,7 +86,8 @@ ppto_tensor *ppto_sink_at(ppto_site site, ppto_graph *g, ppto_tensor *tensor, co
 
 void pp_graph_files_free(ppto_graph *g)
 {
-    for (size_t i = 0; i < g->sources.n; i++) ppto_array_release(g->sources.at[i].array);
+    for (size_t i = 0; i < g->sources.n; i++)
+        pp_array_drop(g->sources.at[i].array, PP_HOLD_BINDING, PPTO_HERE);
     pp_vec_free(&g->sources);
     pp_vec_free(&g->sinks);
 }
@@ -107,7 +108,7 @@ static void bind_source(ppto_program *p, const ppto_graph *g, const pp_graph_sou
     const void *stream = pp_graph_stream_of(g->graph, source->node);
     for (size_t i = 0; i < p->plan->inputs.n; i++) {
         if (strcmp(source->name, p->plan->inputs.at[i].name) != 0) continue;
-        p->inputs[i] = ppto_array_retain(source->array);
+        p->inputs[i] = pp_array_hold(source->array, PP_HOLD_BINDING, PPTO_HERE);
         if (stream && p->sync) pp_sync_mark(p->sync, stream, false);
     }
 }

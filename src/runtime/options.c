@@ -16,6 +16,12 @@ static bool one_of(const char *word, const char *const *list)
     return false;
 }
 
+static bool is_memcheck(const char *word)
+{
+    static const char *const words[] = {"off", "report", "error", NULL};
+    return one_of(word, words);
+}
+
 static bool is_executor(const char *word)
 {
     for (size_t i = 0; pp_executor_at(i); i++)
@@ -67,6 +73,34 @@ static ppto_status integer(const char *variable, long lo, long hi, long *out, pp
     return PPTO_OK;
 }
 
+/* Words and paths of memcheck. -1 as a level: only what the caller gave counts. */
+static ppto_status read_memcheck(pp_settings *out, pp_error *err)
+{
+    ppto_options *o = &out->o;
+    long level = 0;
+    bool alone = o->memcheck_level == -1;
+    if (o->memcheck_level < -1 || o->memcheck_level > 3)
+        return pp_fail(err, PPTO_E_VALUE, "memcheck_level: %d is not from 0 to 3", o->memcheck_level);
+    PP_TRY(word(alone && !o->memcheck ? "off" : o->memcheck, "memcheck", "PPTO_MEMCHECK", "off", is_memcheck,
+                out->memcheck, err));
+    if (!alone) PP_TRY(integer("PPTO_MEMCHECK_LEVEL", 0, 3, &level, err));
+    if (o->memcheck_level <= 0) o->memcheck_level = (int)level;
+    if (o->memcheck_level == 0 && strcmp(out->memcheck, "off") != 0) o->memcheck_level = 1;
+    o->memcheck = out->memcheck;
+    const char *file = getenv("PPTO_MEMCHECK_FILE"), *suppress = getenv("PPTO_MEMCHECK_SUPPRESS");
+    if (o->memcheck_level == 0) return PPTO_OK;
+    if (file && *file && !(out->memcheck_file = pp_strdup(file))) return PPTO_E_NOMEM;
+    if (suppress && *suppress && !(out->memcheck_suppress = pp_strdup(suppress))) return PPTO_E_NOMEM;
+    return PPTO_OK;
+}
+
+void pp_settings_free(pp_settings *settings)
+{
+    pp_free(settings->memcheck_file);
+    pp_free(settings->memcheck_suppress);
+    settings->memcheck_file = settings->memcheck_suppress = NULL;
+}
+
 ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_error *err)
 {
     static const ppto_options defaults = PPTO_OPTIONS_INIT;
@@ -96,5 +130,5 @@ ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_e
     o->device = out->device;
     o->tier = out->tier;
     o->simd = out->simd[0] ? out->simd : NULL;
-    return PPTO_OK;
+    return read_memcheck(out, err);
 }

@@ -11,7 +11,7 @@ enum { MAX_PLANS = 256 };
 
 const pp_origin *pp_plan_origin(const pp_plan *plan, uint32_t prim)
 {
-    static const pp_origin unknown = {"?", {NULL, NULL, 0, 0}};
+    static const pp_origin unknown = {"?", {NULL, NULL, 0, 0}, 0};
     uint32_t origin = plan->flat.prims.at[prim].origin;
     return origin < plan->n_origins ? &plan->origins[origin] : &unknown;
 }
@@ -166,7 +166,8 @@ static ppto_status keep_origins(pp_plan *plan, pp_graph *graph)
     for (uint32_t i = 0; i < plan->n_origins; i++) {
         pp_node_info info = pp_graph_node(graph, i);
         const char *name = info.operator_name ? info.operator_name : "?";
-        plan->origins[i] = (pp_origin){pp_arena_strndup(&plan->arena, name, strlen(name)), info.site};
+        plan->origins[i] =
+            (pp_origin){pp_arena_strndup(&plan->arena, name, strlen(name)), info.site, info.stack};
         if (!plan->origins[i].operator_name) return PPTO_E_NOMEM;
     }
     return PPTO_OK;

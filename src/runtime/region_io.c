@@ -120,9 +120,14 @@ ppto_status pp_region_io_add(pp_region_io *io, pp_pool *pool, const pp_region_st
     *s = *stream;
     s->io = io;
     s->bytes = (size_t)(io->rows < io->total ? io->rows : io->total) * s->row_bytes;
+    const pp_tag tag = {.kind = PP_BLOCK_WINDOW,
+                        .operator_name = s->write ? "write" : "read",
+                        .site = {s->path, NULL, 0},
+                        .dtype = ppto_dtype_name((ppto_dtype)s->dtype),
+                        .hold = PP_HOLD_IO};
     for (int i = 0; i < PP_REGION_DEPTH; i++) {
         s->window[i].stream = s;
-        ppto_status status = pp_pool_take(pool, s->bytes, &s->window[i].data, io->err);
+        ppto_status status = pp_pool_take_as(pool, s->bytes, &tag, &s->window[i].data, io->err);
         if (status != PPTO_OK)
             return pp_fail(io->err, status, "no memory for a window of %zu bytes", s->bytes);
     }

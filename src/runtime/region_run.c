@@ -16,7 +16,10 @@ static ppto_status new_memory(pp_region_run *r, const pp_place *place, int64_t u
     int64_t shape[PPTO_MAX_RANK];
     memcpy(shape, place->dim, sizeof shape);
     if (place->kind == PP_AT_STATES) shape[0] = units;
-    return pp_array_new(r->p->ctx, (ppto_dtype)place->dtype, place->rank, shape, out, r->err);
+    bool crosses = place->kind == PP_AT_STATES || place->kind == PP_AT_CARRY;
+    pp_tag tag = {.kind = PP_BLOCK_VALUE, .hold = PP_HOLD_PENDING};
+    if (crosses) tag = pp_tag_of_origin(pp_plan_origin(r->p->plan, place->number), tag.kind, place->dtype);
+    return pp_array_new(r->p->ctx, &tag, (ppto_dtype)place->dtype, place->rank, shape, out, r->err);
 }
 
 /* Memory of the places that a part writes, where there is none yet. */
@@ -37,7 +40,8 @@ static void memory_of_inputs(pp_region_run *r)
 {
     for (uint32_t i = 0; i < r->region->places.n; i++) {
         const pp_place *place = &r->region->places.at[i];
-        if (place->kind == PP_AT_INPUT) r->at[i].array = ppto_array_retain(r->inputs[place->number]);
+        if (place->kind == PP_AT_INPUT)
+            r->at[i].array = pp_array_hold(r->inputs[place->number], PP_HOLD_PENDING, PPTO_HERE);
     }
 }
 
@@ -50,7 +54,7 @@ static ppto_status load_inputs(pp_region_run *r)
         if (place->kind != PP_AT_INPUT || r->at[i].streamed || !r->at[i].array->file) continue;
         ppto_array *loaded;
         PP_TRY(pp_array_in_memory(r->at[i].array, &loaded, &watch, r->err));
-        ppto_array_release(r->at[i].array);
+        pp_array_drop(r->at[i].array, PP_HOLD_PENDING, PPTO_HERE);
         r->at[i].array = loaded;
     }
     return PPTO_OK;
@@ -192,7 +196,7 @@ static ppto_status run_level(pp_region_run *r, const pp_tree *tree, int64_t n)
     }
     if (status == PPTO_OK) status = pp_run_program(level.program, NULL, r->p->control, NULL, r->err);
     for (uint32_t i = 0; i < tree->n; i++) {
-        ppto_array_release(status == PPTO_OK ? from[i] : to[i]);
+        pp_array_drop(status == PPTO_OK ? from[i] : to[i], PP_HOLD_PENDING, PPTO_HERE);
         if (status == PPTO_OK) r->at[tree->first + i].array = to[i];
     }
     pp_region_part_close(&level);
@@ -352,8 +356,8 @@ static uint32_t next_seed(const ppto_program *p, ppto_array *const *inputs, uint
 static void clear(pp_region_run *r)
 {
     for (size_t i = 0; r->at && i < r->region->places.n; i++) {
-        ppto_array_release(r->at[i].array);
-        ppto_array_release(r->at[i].next);
+        pp_array_drop(r->at[i].array, PP_HOLD_PENDING, PPTO_HERE);
+        pp_array_drop(r->at[i].next, PP_HOLD_PENDING, PPTO_HERE);
     }
     pp_free(r->at);
     pp_free(r->pass_rows);
@@ -537,7 +541,8 @@ ppto_status pp_region_execute(pp_region_run *r, ppto_array *const *results)
 {
     for (uint32_t i = 0; i < r->region->places.n; i++) {
         const pp_place *place = &r->region->places.at[i];
-        if (place->kind == PP_AT_OUTPUT) r->at[i].array = ppto_array_retain(results[place->number]);
+        if (place->kind == PP_AT_OUTPUT)
+            r->at[i].array = pp_array_hold(results[place->number], PP_HOLD_PENDING, PPTO_HERE);
     }
     r->p->stats.launches = 0;
     pp_progress_begin(&r->p->progress, r->work);

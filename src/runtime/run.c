@@ -39,7 +39,12 @@ static ppto_status pack_inputs(run *r)
         if (bound->file) continue; /* rows, as they will be read */
         if (!r->plan->contiguous[i] || pp_array_contiguous(bound)) continue;
         r->inputs[i] = NULL;
-        PP_TRY(pp_array_new(r->p->ctx, bound->dtype, bound->rank, bound->shape, &r->inputs[i], r->err));
+        const pp_tag tag = {.kind = PP_BLOCK_COPY,
+                            .operator_name = r->plan->inputs.at[i].name,
+                            .dtype = ppto_dtype_name(bound->dtype),
+                            .reason = "the input is not row-major, and a reshape needs it so",
+                            .hold = PP_HOLD_PENDING};
+        PP_TRY(pp_array_new(r->p->ctx, &tag, bound->dtype, bound->rank, bound->shape, &r->inputs[i], r->err));
         pp_array_pack(bound, r->inputs[i]->data);
         r->copied += r->inputs[i]->bytes;
         pp_log_line(&r->p->ctx->log, 2, "copied input %s (%zu bytes): a reshape needs it row-major",
@@ -124,7 +129,7 @@ static void adopt(run *r)
     for (size_t k = 0; k < r->plan->inputs.n; k++) any |= r->p->donated[k];
     for (size_t i = 0; any && i < r->plan->flat.outputs.n; i++) {
         uint32_t k = donor_of(r, i);
-        if (k != PP_NONE) r->results[i] = ppto_array_retain(r->p->inputs[k]);
+        if (k != PP_NONE) r->results[i] = pp_array_hold(r->p->inputs[k], PP_HOLD_PENDING, r->control->site);
     }
 }
 
@@ -136,6 +141,9 @@ static void let_go(run *r)
             if (!r->results[i] || r->results[i] != r->p->inputs[k]) continue;
             const pp_type *type = pp_flat_type(&r->plan->flat, r->plan->flat.outputs.at[i]);
             r->results[i]->dtype = (ppto_dtype)type->dtype;
+            const pp_tag tag = pp_tag_of_output(r->p, i);
+            pp_ledger_renew(r->p->ctx->ledger, r->results[i]->data, &tag);
+            pp_array_forget(r->results[i], PP_HOLD_BINDING, r->control->site);
             r->p->inputs[k] = NULL; /* its reference goes with r->inputs */
         }
 }
@@ -172,10 +180,12 @@ static ppto_status find_result(run *r, size_t i)
     const int64_t *shape = r->in->output_shape + i * PPTO_MAX_RANK;
     const pp_type *type = pp_flat_type(&r->plan->flat, r->plan->flat.outputs.at[i]);
     size_t first = first_of(r, i);
+    pp_tag tag = pp_tag_of_output(r->p, i);
     if (r->results[i] || (first < i && (given || !r->p->outputs[first])))
         return PPTO_OK; /* adopted; copied or shared */
     if (first < i)      /* the first one lies in the caller's array: this one gets memory of its own */
-        return pp_array_new(r->p->ctx, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i], r->err);
+        return pp_array_new(r->p->ctx, &tag, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i],
+                            r->err);
     if (given) {
         bool fits = given->dtype == type->dtype && given->rank == type->rank;
         for (int d = 0; fits && d < type->rank; d++) fits = given->shape[d] == shape[d];
@@ -185,12 +195,14 @@ static ppto_status find_result(run *r, size_t i)
         for (size_t k = 0; k < r->plan->inputs.n; k++) clash |= overlap(given, r->inputs[k]);
         for (size_t j = 0; j < i; j++) clash |= r->results[j] && overlap(given, r->results[j]);
         if (!clash || pp_fault(PP_FAULT_OVERLAPPING_OUT)) {
-            r->results[i] = ppto_array_retain(given);
+            r->results[i] = pp_array_hold(given, PP_HOLD_PENDING, r->control->site);
             return PPTO_OK;
         }
+        tag.kind = PP_BLOCK_COPY;
+        tag.reason = "an input lies in the array given for the output";
         r->copied += r->in->output_bytes[i];
     }
-    return pp_array_new(r->p->ctx, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i], r->err);
+    return pp_array_new(r->p->ctx, &tag, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i], r->err);
 }
 
 static void *place_of(run *r, const pp_bound *bound)
@@ -279,7 +291,7 @@ static void hand_over(run *r, ppto_array **outputs)
         ppto_array *own = given ? given : r->results[i] ? r->results[i] : written;
         if (!own) continue; /* it went to a file by pieces */
         if (own != written) memcpy(own->data, written->data, (size_t)r->in->output_bytes[i]);
-        if (outputs && !r->p->sinks[i]) outputs[i] = ppto_array_retain(own);
+        if (outputs && !r->p->sinks[i]) outputs[i] = pp_array_hold(own, r->control->taker, r->control->site);
     }
 }
 
@@ -337,7 +349,7 @@ static ppto_status save_sinks(run *r)
 static void give_back(run *r)
 {
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
-        ppto_array_release(r->results[i]);
+        pp_array_drop(r->results[i], PP_HOLD_PENDING, r->control->site);
         r->results[i] = NULL;
     }
     predict(r);
@@ -480,7 +492,7 @@ static ppto_status run_all(run *r, ppto_array **outputs)
                     owned_bytes(r->p->outputs, r->plan->flat.outputs.n) + r->in->scratch_bytes;
     pp_pool_reset_peak(pool);
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) PP_TRY(find_result(r, i));
-    PP_TRY(pp_pool_take(pool, (size_t)r->in->layout.bytes, &r->slab, r->err));
+    PP_TRY(pp_pool_take_as(pool, (size_t)r->in->layout.bytes, &r->in->slab, &r->slab, r->err));
     PP_TRY(bind_groups(r));
     if (r->p->sync) r->p->sync->defers = writes_after(r);
     ppto_status status = dispatch(r);
@@ -516,12 +528,17 @@ static ppto_status run_entered(ppto_program *p, ppto_array **outputs, const pp_r
              .ticket = ticket,
              .err = err};
     p->control = control;
+    for (size_t i = 0; i < n_in; i++) pp_array_note(p->inputs[i], PP_HOLD_PENDING, control->site);
     ppto_status status = run_all(&r, outputs);
     p->control = NULL;
+    if (!p->whole)
+        pp_ledger_ran(p->ctx->ledger, p->stats.pieces ? p->stats.launches : p->plan->fused.groups.n);
     if (r.slab) pp_pool_give(p->ctx->pool, r.slab, (size_t)r.in->layout.bytes);
-    for (size_t i = 0; i < n_in; i++)
-        if (r.inputs[i] != p->inputs[i]) ppto_array_release(r.inputs[i]);
-    for (size_t i = 0; i < n_out; i++) ppto_array_release(r.results[i]);
+    for (size_t i = 0; i < n_in; i++) {
+        pp_array_forget(p->inputs[i], PP_HOLD_PENDING, control->site);
+        if (r.inputs[i] != p->inputs[i]) pp_array_drop(r.inputs[i], PP_HOLD_PENDING, control->site);
+    }
+    for (size_t i = 0; i < n_out; i++) pp_array_drop(r.results[i], PP_HOLD_PENDING, control->site);
     if (room != small) pp_free(room);
     p->stats.run_seconds = (double)(pp_clock_ns() - start) * 1e-9;
     return status;

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "base/stack.h"
 #include "devices/device.h"
 #include "files/formats.h"
 #include "graph/graph.h"
@@ -33,9 +34,12 @@
 typedef struct pp_settings { /* options after the environment was read; strings are static or owned by the
                                 context */
     ppto_options o;
-    char executor[16], device[16], tier[16], simd[16];
+    char executor[16], device[16], tier[16], simd[16], memcheck[16];
+    char *memcheck_file, *memcheck_suppress; /* of the environment; NULL: none */
 } pp_settings;
+/* Free it also after a failure. */
 ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_error *err);
+void pp_settings_free(pp_settings *settings);
 
 /* ---- context.c
  * ---------------------------------------------------------------------------------------------------- */
@@ -51,6 +55,8 @@ struct ppto_context {
     pp_settings settings;
     pp_library *library; /* made at the first use: pp_context_library */
     pp_pool *pool;
+    pp_ledger *ledger; /* of the pool; NULL: memcheck is off */
+    pp_stacks *stacks; /* NULL: calls are not captured */
     const pp_device_class *device_class;
     pp_device *device;
     pp_executor *executor;
@@ -83,6 +89,12 @@ void pp_context_kernel_release(ppto_context *ctx, pp_kernel_entry *entry);
 ppto_status pp_report(const pp_error *err);
 ppto_status pp_report_new(ppto_status code, const char *format, ...) PP_PRINTF(2, 3);
 
+/* ---- memcheck.c ---- */
+
+/* All is given back that will be: the report the settings ask for, and in err what leaks or grows if that is
+ * to be an error. */
+void pp_memcheck_shutdown(ppto_context *ctx, pp_error *err);
+
 /* ---- array.c
  * ------------------------------------------------------------------------------------------------------- */
 
@@ -108,8 +120,15 @@ struct ppto_array {
     void *release_arg;
     _Atomic uint32_t refs;
 };
-ppto_status pp_array_new(ppto_context *ctx, ppto_dtype dtype, int rank, const int64_t *shape,
-                         ppto_array **out, pp_error *err);
+/* tag: what it is and who holds it, for memcheck. */
+ppto_status pp_array_new(ppto_context *ctx, const pp_tag *tag, ppto_dtype dtype, int rank,
+                         const int64_t *shape, ppto_array **out, pp_error *err);
+/* One reference more or less, and who has it: the library's own; the user's are ppto_array_retain. */
+ppto_array *pp_array_hold(ppto_array *array, pp_hold hold, ppto_site site);
+void pp_array_drop(ppto_array *array, pp_hold hold, ppto_site site);
+/* What the ledger says of its memory, and nothing about references. */
+void pp_array_note(const ppto_array *array, pp_hold hold, ppto_site site);
+void pp_array_forget(const ppto_array *array, pp_hold hold, ppto_site site);
 /* A copy of a file array in memory. Errors name the file. watch: may be NULL. */
 ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, const pp_files_watch *watch,
                                pp_error *err);
@@ -185,6 +204,7 @@ typedef struct pp_plan_input {
 typedef struct pp_origin { /* where a prim was recorded */
     const char *operator_name;
     ppto_site site;
+    uint32_t stack; /* of calls; 0: not captured */
 } pp_origin;
 
 typedef struct pp_plan_step {
@@ -284,6 +304,7 @@ typedef struct pp_instance {
     int64_t *output_shape; /* [n_outputs][PPTO_MAX_RANK] */
     uint64_t *output_bytes;
     pp_layout layout;
+    pp_tag slab; /* what memcheck says of the memory behind the layout */
     uint64_t scratch_bytes;
     pp_dispatch *dispatch;
     pp_sync_step *sync_steps;   /* per step of the plan; NULL without streams */
@@ -307,6 +328,17 @@ ppto_status pp_instance_sizes(const pp_plan *plan, ppto_array *const *inputs, in
  * and a reduction of nothing has a unit. E_VALUE, E_SHAPE. */
 ppto_status pp_instance_check(const pp_plan *plan, const int64_t *names, pp_error *err);
 
+/* ---- memory_tags.c : what memcheck says of a plan's memory ---- */
+
+/* What the user makes there, and holds. */
+pp_tag pp_tag_of_user(const char *what, ppto_site site, ppto_dtype dtype);
+pp_tag pp_tag_of_origin(const pp_origin *origin, pp_block_kind kind, ppto_dtype dtype);
+/* Output i of the program, held by its run. */
+pp_tag pp_tag_of_output(const ppto_program *program, size_t i);
+/* Registers the buffers of the instance with the ledger: in->slab. rows: of the layout; of_prim: prim ->
+ * buffer, UINT32_MAX none. Nothing is lost but words in a report when memory is short. */
+void pp_instance_watch(pp_instance *in, const pp_layout_buffer *rows, size_t n_rows, const uint32_t *of_prim);
+
 /* ---- numbers.c
  * -------------------------------------------------------------------------------------------------------- */
 
@@ -328,6 +360,8 @@ struct ppto_program {
     bool plan_hit;
     uint64_t *literals;
     size_t n_literals;
+    pp_origin *made_by; /* per output, as this program's graph recorded it; NULL: memcheck is off */
+    size_t n_made_by;
     ppto_array **inputs, **outputs;
     char **sinks; /* per output: the file it goes to, NULL: an array */
     bool *staged; /* per output: its sink is the graph's, and on a stream */

@@ -178,7 +178,12 @@ typedef struct pp_run_control { /* how a run is stopped, and what it does after 
     const volatile int *cancel;
     int64_t deadline_ns;
     bool keep_going;
+    pp_hold taker; /* who gets the results, and where that was asked for */
+    ppto_site site;
 } pp_run_control;
+
+/* For memcheck: a run that is started, not over, holds what is bound to the program. */
+void pp_program_waits(const ppto_program *program, bool waits, ppto_site site);
 
 void pp_drivers_close(ppto_context *ctx); /* cancels, drains, joins */
 /* A run on the caller's thread takes part in the order of admission when there are drivers. */

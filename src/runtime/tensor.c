@@ -31,6 +31,7 @@ ppto_graph *ppto_graph_create(ppto_context *ctx)
         return NULL;
     }
     g->ctx = ctx;
+    pp_graph_watch(g->graph, ctx->stacks);
     return g;
 }
 

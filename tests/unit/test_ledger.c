@@ -7,7 +7,7 @@
 #include "memory/memcheck.h"
 #include "memory/pool.h"
 
-static const ppto_site nowhere = {NULL, NULL, 0};
+static const ppto_site nowhere = {NULL, NULL, 0, 0};
 
 static pp_pool *watched(int level)
 {
