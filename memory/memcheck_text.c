@@ -88,8 +88,9 @@ static void write_foot(const pp_memcheck *r, pp_text *t)
 
 static bool is_own(const pp_report_frame *f)
 {
-    return f->function != NULL &&
-           (strncmp(f->function, "pp_", 3) == 0 || strncmp(f->function, "ppto_", 5) == 0);
+    if (f->function != NULL && (strncmp(f->function, "pp_", 3) == 0 || strncmp(f->function, "ppto_", 5) == 0))
+        return true;
+    return f->module != NULL && strstr(f->module, "/libppto.so") != NULL;
 }
 
 /* The module without its folders: a frame nobody has names for. */
@@ -104,15 +105,35 @@ static void add_frame(pp_text *t, const pp_report_frame *f)
     if (f->file != NULL) pp_text_add(t, " %s:%d", f->file, (int)f->line);
 }
 
+/* Below main there is only how it was called. */
+static bool is_start(const pp_report_frame *f)
+{
+    return f->function != NULL &&
+           (strncmp(f->function, "__libc_start", 12) == 0 || strcmp(f->function, "_start") == 0);
+}
+
+/* Without names a stack says nothing to a reader; the JSON has its addresses. */
+static bool has_names(const pp_memcheck *r, const pp_report_stack *s)
+{
+    for (size_t i = 0; i < s->n_frames; i++) {
+        const pp_report_frame *f = &r->frames.at[s->first_frame + i];
+        if (is_start(f)) break;
+        if (f->function != NULL && !is_own(f)) return true;
+    }
+    return false;
+}
+
 /* From the innermost frame outside of the library to main. */
 static void write_stack(const pp_memcheck *r, uint32_t number, const char *what, pp_text *t)
 {
     size_t shown = 0;
     if (number == 0 || number > r->stacks.n) return;
     const pp_report_stack *s = &r->stacks.at[number - 1];
+    if (!has_names(r, s)) return;
     for (size_t i = 0; i < s->n_frames && shown < MOST_FRAMES; i++) {
         const pp_report_frame *f = &r->frames.at[s->first_frame + i];
         if (shown == 0 && is_own(f)) continue;
+        if (is_start(f)) break;
         pp_text_add(t, shown++ == 0 ? "   %s: " : " < ", what);
         add_frame(t, f);
         if (f->function != NULL && strcmp(f->function, "main") == 0) break;

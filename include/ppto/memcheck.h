@@ -36,8 +36,19 @@ typedef enum ppto_report {
 PPTO_API ppto_status ppto_memcheck_report(ppto_context *ctx, ppto_report form, FILE *to);
 /* The same as a text: ppto_text_free. */
 PPTO_API ppto_status ppto_memcheck_text(ppto_context *ctx, ppto_report form, char **text);
-/* A JSON report, of this or another process, in another form. E_FORMAT when it is none. */
-PPTO_API ppto_status ppto_memcheck_convert(const char *json, size_t length, ppto_report form, char **text);
+
+/* Names for a place in a program: fills in what it knows (function, file: "" or 0 for the rest) and returns
+ * true, or false when it knows nothing. offset: in the module as a file, of the call. */
+typedef struct ppto_symbol {
+    char function[256], file[1024];
+    int line;
+} ppto_symbol;
+typedef bool (*ppto_symbol_fn)(void *arg, const char *module, uint64_t offset, ppto_symbol *symbol);
+/* A JSON report, of this or another process, in another form. name: finds names for the stacks of calls (the
+ * ppto command has one); NULL: those the report holds. Free *text with ppto_text_free.
+ * returns PPTO_OK; E_FORMAT when it is no report, with the place; E_VALUE; E_NOMEM. threads: any */
+PPTO_API ppto_status ppto_memcheck_convert(const char *json, size_t length, ppto_report form,
+                                           ppto_symbol_fn name, void *arg, char **text);
 
 typedef struct ppto_memcheck_summary {
     size_t size; /* set by the caller to sizeof(ppto_memcheck_summary) */

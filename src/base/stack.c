@@ -9,9 +9,10 @@
 #include <string.h>
 
 #if defined(__has_include)
-#if __has_include(<execinfo.h>) && __has_include(<dlfcn.h>)
+#if __has_include(<execinfo.h>) && __has_include(<link.h>)
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <link.h>
 #define CAN_UNWIND 1
 #endif
 #endif
@@ -122,10 +123,11 @@ pp_frame_info pp_stack_frame(void *address)
     pp_frame_info info = {NULL, NULL, 0};
 #if CAN_UNWIND
     Dl_info found;
-    if (dladdr(address, &found) == 0) return info;
+    struct link_map *map = NULL;
+    if (dladdr1(address, &found, (void **)&map, RTLD_DL_LINKMAP) == 0) return info;
     info.module = found.dli_fname;
     info.function = found.dli_sname;
-    info.offset = (uint64_t)((uintptr_t)address - (uintptr_t)found.dli_fbase);
+    info.offset = (uint64_t)((uintptr_t)address - (map != NULL ? (uintptr_t)map->l_addr : 0));
 #else
     (void)address;
 #endif

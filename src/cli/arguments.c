@@ -17,8 +17,8 @@
 
 enum {
     TEXTS = CLI_RUN | CLI_EXPLAIN | CLI_BENCH, /* verbs with a program text */
-    ALL = 255,
-    FIRST_ID = 256 /* above every character */
+    ALL = 255,                                 /* with a context */
+    FIRST_ID = 256                             /* above every character */
 };
 
 /* What a value is and where it goes. */
@@ -85,12 +85,19 @@ static const option_row rows[] = {
      "write a result to an NPY file (- is standard output), or into FILE.npz or FILE.safetensors", LIST,
      TO(outputs), 0, 0, NULL},
     {"npy=FILE", 0, CLI_RUN, "the same as -o FILE", LIST, TO(outputs), 0, 0, NULL},
-    {"json", 0, ALL & ~(unsigned)CLI_SELFCHECK, "print JSON", FLAG, TO(json), 0, 0, NULL},
+    {"json", 0, (ALL & ~(unsigned)CLI_SELFCHECK) | CLI_MEMCHECK, "print JSON", FLAG, TO(json), 0, 0, NULL},
     {"stats", 0, CLI_RUN, "say on standard error what the run took", FLAG, TO(stats), 0, 0, NULL},
     {"stats-json=FILE", 0, CLI_RUN, "write the same as JSON", WORD, TO(stats_json), 0, 0, NULL},
     {"progress", 0, CLI_RUN, "say how far the run is, on a terminal", FLAG, TO(progress), 0, 0, NULL},
     {"trace=FILE", 0, CLI_RUN, "write the tasks of every worker as a Chrome trace", WORD, TO(trace), 0, 0,
      NULL},
+    {"memcheck", 0, CLI_RUN, "say on standard error what memory was held, and by whom", FLAG, TO(memcheck), 0,
+     0, NULL},
+    {"memcheck-json=FILE", 0, CLI_RUN, "write the same as JSON, for ppto memcheck", WORD, TO(memcheck_json),
+     0, 0, NULL},
+    {"svg=FILE", 0, CLI_MEMCHECK, "write a picture of the report (- is standard output)", WORD, TO(svg), 0, 0,
+     NULL},
+    {"folded=FILE", 0, CLI_MEMCHECK, "write folded stacks for flame graphs", WORD, TO(folded), 0, 0, NULL},
     {"stage=STAGE", 0, CLI_EXPLAIN, "summary (default), graph, simplified, fused, kernel, plan or source",
      WORD, TO(stage), 0, 0, NULL},
     {"warmup=N", 0, CLI_BENCH, "runs before measuring (3)", COUNT, TO(warmup), 0, 1000000000,
@@ -115,8 +122,8 @@ static const option_row rows[] = {
     {"no-optimise", 0, TEXTS, "run the graph as recorded", FLAG, TO(context.no_optimise), 0, 0, NULL},
     {"log-level=N", 0, ALL, "0 errors to 3 the lowering, on standard error", COUNT_OR, TO(context.log_level),
      0, 3, "0, 1, 2 or 3"},
-    {"color=WHEN", 0, ALL, "auto, always or never", COLOR, 0, 0, 0, "auto, always or never"},
-    {"help", 'h', ALL, "this text", HELP, 0, 0, 0, NULL},
+    {"color=WHEN", 0, ALL | CLI_MEMCHECK, "auto, always or never", COLOR, 0, 0, 0, "auto, always or never"},
+    {"help", 'h', ALL | CLI_MEMCHECK, "this text", HELP, 0, 0, 0, NULL},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0], NAME_ROOM = 24 };
 

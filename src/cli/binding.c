@@ -303,17 +303,18 @@ int cli_binding_number(cli_binding *b, ppto_context *ctx, ppto_dtype dtype)
 int cli_binding_fetch(cli_binding *b, ppto_context *ctx, bool without_data, bool from_file)
 {
     static _Alignas(64) char nothing[64];
+    const ppto_site name = {b->name, NULL, 0}, file = {b->value, NULL, 0}; /* for memcheck */
     if (b->array != NULL || (b->kind == CLI_SPEC && b->open)) return CLI_OK;
     if (b->kind == CLI_NUMBER && b->wide)
         b->array = ppto_array_copy_of(ctx, PPTO_U64, 0, NULL, &b->integer);
     else if (b->kind == CLI_NUMBER)
         b->array = b->is_float ? ppto_number(ctx, b->number) : ppto_integer(ctx, b->integer);
     else if (b->kind == CLI_FILE)
-        b->array = from_file ? ppto_array_open(ctx, b->value) : ppto_array_load(ctx, b->value);
+        b->array = from_file ? ppto_array_open(ctx, b->value) : ppto_array_load_at(file, ctx, b->value);
     else if (without_data)
         b->array = ppto_array_wrap(ctx, nothing, b->dtype, b->rank, b->shape, NULL, NULL, NULL);
     else
-        b->array = ppto_array_fill(ctx, b->dtype, b->rank, b->shape, b->filler, b->name);
+        b->array = ppto_array_fill_at(name, ctx, b->dtype, b->rank, b->shape, b->filler, b->name);
     if (b->array != NULL) return CLI_OK;
     return b->kind == CLI_FILE ? cli_fail_file(ppto_error_status(ctx), b->name)
                                : cli_fail_status(ppto_error_status(ctx), b->name);

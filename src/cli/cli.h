@@ -35,7 +35,8 @@ enum cli_verb_bit {
     CLI_SHOW = 16,
     CLI_INFO = 32,
     CLI_COMPARE = 64,
-    CLI_SELFCHECK = 128
+    CLI_SELFCHECK = 128,
+    CLI_MEMCHECK = 256
 };
 
 /* A list of strings of the command line, in order. */
@@ -51,7 +52,9 @@ typedef struct cli_arguments {
     bool json, stats, progress;
     const char *stats_json; /* a path or NULL */
     const char *trace;      /* a path or NULL */
-    const char *stage;      /* of explain, or NULL */
+    bool memcheck;
+    const char *memcheck_json, *svg, *folded; /* paths or NULL */
+    const char *stage;                        /* of explain, or NULL */
     uint64_t warmup, repeats;
     double rtol, atol;
 } cli_arguments;
@@ -72,6 +75,7 @@ int cli_show_op(const cli_arguments *arguments);
 int cli_info(const cli_arguments *arguments);
 int cli_compare(const cli_arguments *arguments);
 int cli_selfcheck(const cli_arguments *arguments);
+int cli_memcheck(const cli_arguments *arguments);
 
 /* arguments.c */
 /* Reads the arguments after the verb. returns  CLI_OK; CLI_USAGE; -1 when --help was asked for and printed
@@ -115,6 +119,15 @@ void cli_json_number(FILE *to, double value);
 int cli_write_text(const char *path, const char *text, size_t length);
 /* Flushes standard output; returns code, or what a failed write makes of it. */
 int cli_finish(int code);
+
+/* symbols.c */
+/* Finds names with the addr2line of the system, one process for a module; where there is none it knows
+ * nothing. */
+typedef struct cli_symbols cli_symbols;
+cli_symbols *cli_symbols_open(void); /* NULL: out of memory; then no names are found */
+void cli_symbols_close(cli_symbols *symbols);
+struct ppto_symbol;
+bool cli_symbols_find(void *symbols, const char *module, uint64_t offset, struct ppto_symbol *symbol);
 
 /* interrupt.c */
 /* SIGINT and SIGTERM end the command at once with CLI_INTERRUPTED, but never leave half a file: between begin

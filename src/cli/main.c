@@ -37,6 +37,13 @@ static const cli_verb verbs[] = {
     {"selfcheck", "",
      "Check known answers of the device against the reference device; exit 1 when one differs", "",
      CLI_SELFCHECK, cli_selfcheck},
+    {"memcheck", "REPORT.json", "Show a report of memory: as text, or as a picture",
+     "Reports are written by ppto run --memcheck-json FILE, and by any program that uses ppto, run with\n"
+     "PPTO_MEMCHECK=report PPTO_MEMCHECK_FILE=FILE.json; with PPTO_MEMCHECK_LEVEL=2 they hold stacks and "
+     "time.\n"
+     "\nexample:\n"
+     "  ppto memcheck report.json --svg memory.svg\n",
+     CLI_MEMCHECK, cli_memcheck},
 };
 enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
 
@@ -50,7 +57,8 @@ static void general_help(FILE *to)
     fputs("\nexit codes: 0 ok; 1 a comparison or check found a difference; 2 wrong use; 3 a bad input file;\n"
           "4 a limit or resource; 5 interrupted; 70 internal.\n"
           "environment: PPTO_NUM_THREADS, PPTO_EXECUTOR, PPTO_DEVICE, PPTO_TIER, PPTO_SIMD, PPTO_LOG_LEVEL, "
-          "NO_COLOR.\n",
+          ""
+          "PPTO_MEMCHECK, PPTO_MEMCHECK_LEVEL, PPTO_MEMCHECK_FILE, PPTO_MEMCHECK_SUPPRESS, NO_COLOR.\n",
           to);
 }
 

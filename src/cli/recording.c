@@ -134,6 +134,7 @@ int cli_context(const cli_arguments *arguments, ppto_context **ctx)
 {
     ppto_options options = arguments->context;
     options.log = log_line;
+    if (arguments->memcheck || arguments->memcheck_json != NULL) options.memcheck_level = 2;
     ppto_status status = ppto_context_create(ctx, &options);
     int code = status == PPTO_OK ? CLI_OK : cli_fail_status(status, NULL);
     for (size_t i = 0; i < arguments->defines.n && code == CLI_OK; ++i)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ppto/memcheck.h"
 #include "ppto/stream.h"
 #include "recording.h"
 
@@ -317,12 +318,30 @@ static void stats_text(const job *j, const ppto_stats *s)
             s->plan_seconds, s->compile_seconds, s->run_seconds);
 }
 
+/* While inputs and results are still there. */
+static int report_memory(const job *j)
+{
+    ppto_context *ctx = j->recording.ctx;
+    char *text;
+    if (j->arguments->memcheck) {
+        ppto_status status = ppto_memcheck_report(ctx, PPTO_REPORT_TEXT, stderr);
+        if (status != PPTO_OK) return cli_fail_status(status, NULL);
+    }
+    if (j->arguments->memcheck_json == NULL) return CLI_OK;
+    ppto_status status = ppto_memcheck_text(ctx, PPTO_REPORT_JSON, &text);
+    if (status != PPTO_OK) return cli_fail_status(status, NULL);
+    int code = cli_write_text(j->arguments->memcheck_json, text, strlen(text));
+    ppto_text_free(text);
+    return code;
+}
+
 static int report(const job *j)
 {
     ppto_stats stats = {.size = sizeof stats};
     int code = j->arguments->trace != NULL ? cli_write_trace(&j->recording, j->arguments->trace) : CLI_OK;
     if (code != CLI_OK) return code;
-    if (!j->arguments->stats && j->arguments->stats_json == NULL) return CLI_OK;
+    code = report_memory(j);
+    if (code != CLI_OK || (!j->arguments->stats && j->arguments->stats_json == NULL)) return code;
     ppto_status status = ppto_program_stats(j->recording.program, &stats);
     if (status != PPTO_OK) return cli_fail_status(status, NULL);
     if (j->arguments->stats) stats_text(j, &stats);

@@ -123,7 +123,28 @@ ppto_status ppto_memcheck_report(ppto_context *ctx, ppto_report form, FILE *to)
     return pp_report(&err);
 }
 
-ppto_status ppto_memcheck_convert(const char *json, size_t length, ppto_report form, char **text)
+static const char *keep(pp_memcheck *r, const char *word, const char *before)
+{
+    const char *own = word[0] ? pp_arena_strndup(&r->arena, word, strlen(word)) : NULL;
+    return own ? own : before;
+}
+
+/* Names for the frames of a report that was read. */
+static void name_frames(pp_memcheck *r, ppto_symbol_fn name, void *arg)
+{
+    for (size_t i = 0; name && i < r->frames.n; i++) {
+        pp_report_frame *f = &r->frames.at[i];
+        ppto_symbol symbol = {"", "", 0};
+        if (!f->module || !name(arg, f->module, f->offset, &symbol)) continue;
+        symbol.function[sizeof symbol.function - 1] = symbol.file[sizeof symbol.file - 1] = '\0';
+        f->function = keep(r, symbol.function, f->function);
+        f->file = keep(r, symbol.file, f->file);
+        f->line = symbol.line;
+    }
+}
+
+ppto_status ppto_memcheck_convert(const char *json, size_t length, ppto_report form, ppto_symbol_fn name,
+                                  void *arg, char **text)
 {
     pp_error err = {0};
     pp_text made = {0};
@@ -131,6 +152,7 @@ ppto_status ppto_memcheck_convert(const char *json, size_t length, ppto_report f
     if (!json || !text) return pp_report_new(PPTO_E_VALUE, "memcheck: an argument is NULL");
     *text = NULL;
     ppto_status status = pp_memcheck_read(json, length, &read_back, &err);
+    if (status == PPTO_OK) name_frames(&read_back, name, arg);
     if (status == PPTO_OK) status = write_form(&read_back, form, &made, &err);
     if (status != PPTO_OK) pp_fail(&err, status, "memcheck: %s", ppto_status_text(status));
     pp_memcheck_free(&read_back);

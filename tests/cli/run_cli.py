@@ -315,6 +315,51 @@ def trace(ppto):
     expect(events and all(e["dur"] >= 0 and e["ts"] >= 0 for e in events), events[:3])
 
 
+def matches(value, schema, root, path="$"):
+    """The part of JSON Schema that docs/memcheck.schema.json uses."""
+    if "$ref" in schema:
+        schema = root["definitions"][schema["$ref"].split("/")[-1]]
+    types = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float)}
+    if "type" in schema:
+        expect(isinstance(value, types[schema["type"]]) and (schema["type"] == "boolean" or not isinstance(value, bool)),
+               f"{path} is no {schema['type']}: {value!r}")
+    expect("const" not in schema or value == schema["const"], f"{path}: {value!r}")
+    expect("enum" not in schema or value in schema["enum"], f"{path}: {value!r}")
+    expect("minimum" not in schema or value >= schema["minimum"], f"{path}: {value!r}")
+    expect("pattern" not in schema or re.search(schema["pattern"], value), f"{path}: {value!r}")
+    if isinstance(value, dict):
+        need(value, *schema.get("required", ()))
+        for key, inner in value.items():
+            known = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
+            expect(known is not None, f"{path}.{key} is not in the schema")
+            matches(inner, known, root, f"{path}.{key}")
+    if isinstance(value, list):
+        expect(schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)), path)
+        for i, inner in enumerate(value):
+            matches(inner, schema["items"], root, f"{path}[{i}]")
+
+
+def memcheck_report(ppto):
+    """Both levels of reports against the schema, and what the verb makes of one."""
+    schema = json.loads(read(os.path.join(HERE, "../../docs/memcheck.schema.json")))
+    check(ppto("run", "softmax(x @ w)", "x=f32[64,32]", "w=f32[32,8]", "-o", "m.npy", "--memcheck-json", "m.json"), 0)
+    report = json.loads(read("m.json"))
+    matches(report, schema, schema)
+    expect(report["level"] == 2 and report["complete"] and report["buffers"], report["level"])
+    parts = report["totals"]["peak_parts_bytes"]
+    expect(sum(parts.values()) == report["totals"]["peak_bytes"], parts)
+    expect(sum(g["peak_share_bytes"] for g in report["groups"]) == report["totals"]["peak_bytes"], parts)
+    expect({"x", "w"} <= {g.get("site", {}).get("file") for g in report["groups"]}, report["groups"])
+    check(ppto("memcheck", "m.json"), 0, out=["ppto memcheck 1", "matmul", "0 leaked"])
+    check(ppto("memcheck", "m.json", "--svg", "m.svg", "--folded", "m.folded"), 0)
+    expect(read("m.svg").startswith(b"<svg ") and b"hatched" in read("m.svg"), "the picture")
+    expect(b"array_fill (x:" in read("m.folded") or b"array_fill" in read("m.folded"), read("m.folded"))
+    check(ppto("memcheck", "m.json", "--json"), 0, out=['"schema":"ppto-memcheck/1"'])
+    check(ppto("run", "x + 1", "x=x.npy", "--memcheck"), 0, err=["ppto memcheck 1", "peak made of", "0 leaked"])
+    check(ppto("run", "x + 1", "x=x.npy", env={"PPTO_MEMCHECK": "report", "PPTO_MEMCHECK_FILE": "end.json"}), 0)
+    matches(json.loads(read("end.json")), schema, schema)
+
+
 def bench_keys(ppto):
     args = ["bench", "exp(x) + 1", "x=f32[64,64]", "--warmup", "1", "--repeat", "3"]
     result = json.loads(check(ppto(*args, "--json"), 0).stdout)
@@ -371,7 +416,7 @@ def threads_do_not_print(ppto):
 
 def every_help(ppto):
     check(ppto("--help"), 0, out=["usage: ppto", "exit codes"])
-    for verb in ("run", "explain", "bench", "ops", "show-op", "info", "compare", "selfcheck"):
+    for verb in ("run", "explain", "bench", "ops", "show-op", "info", "compare", "selfcheck", "memcheck"):
         for args in ([verb, "--help"], [verb, "-h"], ["help", verb]):
             check(ppto(*args), 0, out=[f"usage: ppto {verb}", "options:"])
 
@@ -471,7 +516,7 @@ def posix_order(ppto):
 SPECIAL = [saves_and_reads, every_file_layout_reads_the_same, named_results, only_what_is_asked, bound_but_not_needed,
            pipe_in_and_out, replaces_its_own_input, failure_keeps_the_old_file, no_half_files_remain,
            folder_that_cannot_be_written, same_bits_anywhere, random_is_keyed_by_seed_and_name, json_results, json_of_nan,
-           stats_keys, stats_text, trace, bench_keys, explain_keys, info_keys, ops_keys, compare_json, threads_do_not_print,
+           stats_keys, stats_text, memcheck_report, trace, bench_keys, explain_keys, info_keys, ops_keys, compare_json, threads_do_not_print,
            every_help, closed_standard_output, closed_standard_files, full_disk, broken_pipe,
            waiting_for_a_pipe_is_interrupted, keeps_mode_and_links, colour, names_that_are_not_utf8, long_text, deep_text,
            posix_order]
