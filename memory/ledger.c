@@ -5,32 +5,20 @@
  * - Bytes are summed by what they are for. When the current bytes reach a new peak those sums are copied; a
  *   group notes its live bytes at the peak when they first change afterwards.
  * - A block is *at rest* when its last use is over and nothing is known to need it. That is judged again when
- *   it is used after all: what the peak called retained then is counted as needed.
- * - The hold that a release gives back is not named by the caller. It is taken to be one of the function that
- *   releases, else the only one of its file; so scoped uses cancel out, and what remains is who forgot. Where
- *   that does not decide it nothing is guessed: the block counts how many of its holds are gone, and the
- *   report names all that may be left. */
+ *   it is used after all: what the peak called retained then is counted as needed. */
 #include "memory/ledger.h"
 
 #include <string.h>
 
 #include "memory/ledger_parts.h"
 
-enum { LATE_RUNS = 2, SAME_FUNCTION = 3 };
+enum { LATE_RUNS = 2 };
 
 const char *pp_block_kind_name(pp_block_kind kind)
 {
     static const char *const names[PP_BLOCK_KINDS] = {"other",   "data", "result", "value",  "slab",
                                                       "scratch", "copy", "window", "planned"};
     return (unsigned)kind < PP_BLOCK_KINDS ? names[kind] : "other";
-}
-
-const char *pp_hold_name(pp_hold hold)
-{
-    static const char *const names[PP_HOLDS] = {"none",        "user_handle",      "binding",
-                                                "run_object",  "pending_consumer", "sync_point",
-                                                "io_inflight", "plan_cache"};
-    return (unsigned)hold < PP_HOLDS ? names[hold] : "none";
 }
 
 /* ---- life of the ledger ------------------------------------------------------------------------ */
@@ -86,13 +74,6 @@ void pp_ledger_now(pp_ledger *l)
 }
 
 /* ---- what bytes are for ------------------------------------------------------------------------ */
-
-bool pp_block_holds(const pp_block *block, pp_hold hold)
-{
-    const pp_hold_row *row = block->holds;
-    while (row != NULL && row->kind != hold) row = row->next;
-    return row != NULL;
-}
 
 static bool is_at_rest(const pp_block *block)
 {
@@ -179,94 +160,6 @@ static void leave_group(pp_ledger *l, const pp_block *block)
     g->byte_seconds += (double)block->bytes * (double)ns * 1e-9;
 }
 
-/* ---- holds ------------------------------------------------------------------------------------- */
-
-static void add_hold(pp_ledger *l, pp_block *block, pp_hold hold, ppto_site site, uint32_t stack)
-{
-    uint32_t at = pp_ledger_site(l, site);
-    for (pp_hold_row *row = block->holds; row != NULL; row = row->next)
-        if (row->kind == hold && row->site == at && row->stack == stack) {
-            row->count++;
-            return;
-        }
-    pp_hold_row *row = pp_ledger_hold_row(l);
-    if (row == NULL) {
-        l->dropped++;
-        return;
-    }
-    *row = (pp_hold_row){.next = block->holds, .site = at, .stack = stack, .count = 1, .kind = (uint8_t)hold};
-    block->holds = row;
-}
-
-static bool same_text(const char *a, const char *b)
-{
-    return a != NULL && b != NULL && strcmp(a, b) == 0;
-}
-
-/* How well the hold fits a release at the site. */
-static int likeness(const pp_ledger *l, const pp_hold_row *row, ppto_site site)
-{
-    const ppto_site *taken = &l->sites.at[row->site];
-    bool file = same_text(taken->file, site.file);
-    return 1 + file + (file && same_text(taken->function, site.function));
-}
-
-static void free_holds(pp_ledger *l, pp_block *block, pp_hold hold)
-{
-    for (pp_hold_row **at = &block->holds; *at != NULL;) {
-        pp_hold_row *row = *at;
-        if (row->kind != hold) {
-            at = &row->next;
-            continue;
-        }
-        *at = row->next;
-        pp_ledger_free_hold(l, row);
-    }
-}
-
-/* When all that were taken are gone it does not matter any more which went first. */
-static void settle(pp_ledger *l, pp_block *block)
-{
-    uint32_t taken = 0;
-    for (const pp_hold_row *row = block->holds; row != NULL; row = row->next)
-        if (row->kind == PP_HOLD_USER) taken += row->count;
-    if (block->loose < taken) return;
-    free_holds(l, block, PP_HOLD_USER);
-    block->loose = 0;
-}
-
-/* The hold that fits best, NULL when there is none; *several: others fit as well. */
-static pp_hold_row **best_hold(pp_ledger *l, pp_block *block, pp_hold hold, ppto_site site, bool *several)
-{
-    pp_hold_row **best = NULL;
-    int most = 0;
-    *several = false;
-    for (pp_hold_row **at = &block->holds; *at != NULL; at = &(*at)->next) {
-        int like = (*at)->kind == hold ? likeness(l, *at, site) : 0;
-        if (like != 0 && like == most) *several = most < SAME_FUNCTION;
-        if (like <= most) continue;
-        most = like;
-        best = at;
-        *several = false;
-    }
-    return best;
-}
-
-static void drop_hold(pp_ledger *l, pp_block *block, pp_hold hold, ppto_site site)
-{
-    bool several;
-    pp_hold_row **best = best_hold(l, block, hold, site, &several);
-    if (best == NULL) return;
-    if (hold == PP_HOLD_USER && several) {
-        block->loose++; /* any of them may be the one */
-    } else if (--(*best)->count == 0) {
-        pp_hold_row *row = *best;
-        *best = row->next;
-        pp_ledger_free_hold(l, row);
-    }
-    if (block->loose != 0) settle(l, block);
-}
-
 static void use(pp_ledger *l, pp_block *block)
 {
     block->ever_used = true;
@@ -301,7 +194,7 @@ void pp_ledger_took(pp_ledger *l, void *at, uint64_t bytes, uint64_t rounded, co
         block->used.run++; /* of the run to come */
         block->born_epoch = l->epoch;
         enter_group(l, block, rounded);
-        if (tag->hold != PP_HOLD_NONE) add_hold(l, block, tag->hold, tag->taken, tag->taken_stack);
+        if (tag->hold != PP_HOLD_NONE) pp_block_add_hold(l, block, tag->hold, tag->taken, tag->taken_stack);
         block->part = (uint8_t)part_of(l, block);
         l->part[block->part] += bytes;
     }
@@ -338,7 +231,7 @@ void pp_ledger_hold(pp_ledger *l, const void *at, pp_hold hold, ppto_site site, 
 {
     pp_block *block = enter(l, at);
     if (block == NULL) return;
-    add_hold(l, block, hold, site, stack);
+    pp_block_add_hold(l, block, hold, site, stack);
     judge(l, block);
     pthread_mutex_unlock(l->lock);
 }
@@ -347,7 +240,7 @@ void pp_ledger_drop(pp_ledger *l, const void *at, pp_hold hold, ppto_site site)
 {
     pp_block *block = enter(l, at);
     if (block == NULL) return;
-    drop_hold(l, block, hold, site);
+    pp_block_drop_hold(l, block, hold, site);
     if (hold == PP_HOLD_PENDING || (hold == PP_HOLD_BINDING && block->ever_used)) use(l, block);
     judge(l, block);
     pthread_mutex_unlock(l->lock);
@@ -357,8 +250,8 @@ void pp_ledger_change(pp_ledger *l, const void *at, pp_hold from, pp_hold to, pp
 {
     pp_block *block = enter(l, at);
     if (block == NULL) return;
-    add_hold(l, block, to, site, 0);
-    drop_hold(l, block, from, site);
+    pp_block_add_hold(l, block, to, site, 0);
+    pp_block_drop_hold(l, block, from, site);
     judge(l, block);
     pthread_mutex_unlock(l->lock);
 }

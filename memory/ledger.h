@@ -72,7 +72,7 @@ void pp_ledger_gave(pp_ledger *ledger, void *block, uint64_t bytes);
 
 void pp_ledger_hold(pp_ledger *ledger, const void *block, pp_hold hold, ppto_site site, uint32_t stack);
 /* One hold of the kind less. Which one of several of the user's: one taken in the function that gives it
- * back, else the only one of its file, else it stays open (ledger.c). */
+ * back, else it stays open (ledger_hold.c). */
 void pp_ledger_drop(pp_ledger *ledger, const void *block, pp_hold hold, ppto_site site);
 void pp_ledger_change(pp_ledger *ledger, const void *block, pp_hold from, pp_hold to, ppto_site site);
 /* The block holds another value now: its old group loses it, the tag's gets it. */

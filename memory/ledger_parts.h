@@ -122,10 +122,15 @@ void pp_ledger_remove(pp_ledger *ledger, pp_block *block);
 pp_hold_row *pp_ledger_hold_row(pp_ledger *ledger);
 void pp_ledger_free_hold(pp_ledger *ledger, pp_hold_row *row);
 
+/* ---- ledger_hold.c ---- */
+
+bool pp_block_holds(const pp_block *block, pp_hold hold);
+void pp_block_add_hold(pp_ledger *ledger, pp_block *block, pp_hold hold, ppto_site site, uint32_t stack);
+void pp_block_drop_hold(pp_ledger *ledger, pp_block *block, pp_hold hold, ppto_site site);
+
 /* ---- ledger.c ---- */
 
 void pp_ledger_now(pp_ledger *ledger); /* one tick more */
 uint64_t pp_group_at_peak(const pp_ledger *ledger, const pp_ledger_group *group);
-bool pp_block_holds(const pp_block *block, pp_hold hold);
 
 #endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The rest of memcheck: stacks, runs by pieces, the end of a context, suppressions, wrong calls. */
+#include "memcheck_common.h"
+
+TestSuite(memcheck_more, .init = open_watched, .fini = close_context);
+
+/* ---- stacks ------------------------------------------------------------------------------------ */
+
+static __attribute__((noinline)) ppto_tensor *block(ppto_tensor *x)
+{
+    ppto_tensor *y = ppto_exp(x);
+    return y;
+}
+
+Test(memcheck_more, level_two_knows_the_stack_of_the_recording)
+{
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_tensor *x = ppto_input(g, "x", PPTO_F32, "64, 64");
+    ppto_tensor *y = block(x);
+    ppto_array *a = data(), *out = eval(y, a);
+    pp_memcheck r = report_now();
+    const pp_report_group *exp_group = NULL;
+    for (size_t i = 0; i < r.groups.n; i++)
+        if (strcmp(r.groups.at[i].operator_name, "exp") == 0) exp_group = &r.groups.at[i];
+    cr_assert_not_null(exp_group);
+    cr_assert(exp_group->stack >= 1 && exp_group->stack <= r.stacks.n);
+    const pp_report_stack *s = &r.stacks.at[exp_group->stack - 1];
+    bool here = false; /* an address inside of block() */
+    for (size_t i = 0; i < s->n_frames; i++) {
+        uint64_t pc = r.frames.at[s->first_frame + i].pc, from = (uint64_t)(uintptr_t)&block;
+        here |= pc > from && pc < from + 256;
+    }
+    cr_expect(here);
+    pp_memcheck_free(&r);
+    ppto_array_release(out);
+    ppto_array_release(a);
+    ppto_graph_destroy(g);
+}
+
+/* ---- runs by pieces ---------------------------------------------------------------------------- */
+
+Test(memcheck_pieces, the_ledger_follows_windows_and_carries)
+{
+    char path[] = "/tmp/ppto-memcheck-XXXXXX.npy", to[] = "/tmp/ppto-memcheck-XXXXXX.npy";
+    close(mkstemps(path, 4));
+    close(mkstemps(to, 4));
+    ppto_options o = PPTO_OPTIONS_INIT;
+    o.memcheck_level = 2;
+    o.chunk = 128;
+    cr_assert_eq(ppto_context_create(&ctx, &o), PPTO_OK);
+    const int64_t shape[] = {4096, 16};
+    ppto_array *a = ppto_array_fill(ctx, PPTO_F32, 2, shape, "uniform(0,1)", "x");
+    cr_assert_eq(ppto_array_save(a, path), PPTO_OK);
+    ppto_array_release(a);
+    ppto_graph *g = ppto_graph_create(ctx);
+    (void)ppto_input(g, "x", PPTO_F32, "N, 16");
+    ppto_tensor *y[2] = {ppto_expr(g, "(x - mean(x, axis=0)) / std(x, axis=0)"),
+                         ppto_expr(g, "cumulative_sum(x, axis=0)")};
+    ppto_program *p;
+    cr_assert_eq(ppto_compile(2, y, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+    ppto_array *x = ppto_array_open(ctx, path), *out[2];
+    cr_assert_eq(ppto_program_bind_name(p, "x", x), PPTO_OK);
+    cr_assert_eq(ppto_program_bind_sink(p, 0, to), PPTO_OK);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(ppto_program_run(p, out), PPTO_OK, "%s", ppto_error_text(ctx));
+        ppto_array_release(out[1]);
+    }
+    expect_nothing_retained();
+    pp_memcheck r = report_now();
+    bool windows = false, values = false;
+    for (size_t i = 0; i < r.groups.n; i++) {
+        windows |= strcmp(r.groups.at[i].kind, "window") == 0;
+        values |= strcmp(r.groups.at[i].kind, "value") == 0;
+    }
+    cr_expect(windows);
+    cr_expect(values);
+    cr_expect_eq(r.runs, 3, "pieces are no runs of their own");
+    pp_memcheck_free(&r);
+    ppto_program_destroy(p);
+    ppto_array_release(x);
+    ppto_graph_destroy(g);
+    cr_expect_eq(ppto_context_destroy(ctx), PPTO_OK);
+    unlink(path);
+    unlink(to);
+}
+
+/* ---- the end of a context ---------------------------------------------------------------------- */
+
+static char *slurp(const char *path)
+{
+    static char text[1 << 16];
+    FILE *f = fopen(path, "r");
+    cr_assert_not_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    return text;
+}
+
+Test(memcheck_end, error_makes_a_leak_the_status_of_destroy)
+{
+    char path[] = "/tmp/ppto-memcheck-XXXXXX.txt", line[64];
+    close(mkstemps(path, 4));
+    setenv("PPTO_MEMCHECK", "error", 1);
+    setenv("PPTO_MEMCHECK_FILE", path, 1);
+    cr_assert_eq(ppto_context_create(&ctx, NULL), PPTO_OK, "%s", ppto_error_text(NULL));
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_tensor *y = ppto_exp(ppto_input(g, "x", PPTO_F32, "64, 64"));
+    snprintf(line, sizeof line, "test_memcheck_end.c:%d", __LINE__ - 1);
+    ppto_array *a = data(), *out = eval(y, a);
+    (void)out; /* the leak */
+    ppto_array_release(a);
+    ppto_graph_destroy(g);
+    const char *words[] = {"1 leaked", "exp", line, NULL};
+    expect_error(ppto_context_destroy(ctx), PPTO_E_VALUE, words);
+    char *text = slurp(path);
+    cr_expect(strstr(text, "leaked") && strstr(text, line) && strstr(text, "at=shutdown"), "%s", text);
+    unlink(path);
+}
+
+Test(memcheck_end, report_ends_well_and_writes_its_form)
+{
+    static const struct {
+        const char *suffix, *begin;
+    } forms[] = {
+        {".json", "{\"schema\":\"ppto-memcheck/1\""}, {".svg", "<svg "}, {".txt", "ppto memcheck 1"}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/tmp/ppto-memcheck-XXXXXX%s", forms[i].suffix);
+        close(mkstemps(path, (int)strlen(forms[i].suffix)));
+        setenv("PPTO_MEMCHECK", "report", 1);
+        setenv("PPTO_MEMCHECK_FILE", path, 1);
+        cr_assert_eq(ppto_context_create(&ctx, NULL), PPTO_OK, "%s", ppto_error_text(NULL));
+        ppto_array *a = data();
+        ppto_array_release(a);
+        cr_expect_eq(ppto_context_destroy(ctx), PPTO_OK);
+        cr_expect_eq(strncmp(slurp(path), forms[i].begin, strlen(forms[i].begin)), 0, "%s", forms[i].suffix);
+        unlink(path);
+    }
+}
+
+Test(memcheck_end, suppressions_come_from_a_file)
+{
+    char path[] = "/tmp/ppto-memcheck-XXXXXX.sup";
+    int fd = mkstemps(path, 4);
+    cr_assert_eq(write(fd, "# known\nexp *test_memcheck_end.c:*\n", 35), 35);
+    close(fd);
+    setenv("PPTO_MEMCHECK", "error", 1);
+    setenv("PPTO_MEMCHECK_FILE", "/dev/null", 1);
+    setenv("PPTO_MEMCHECK_SUPPRESS", path, 1);
+    cr_assert_eq(ppto_context_create(&ctx, NULL), PPTO_OK, "%s", ppto_error_text(NULL));
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_array *a = data(), *out = eval(ppto_exp(ppto_input(g, "x", PPTO_F32, "64, 64")), a);
+    (void)out;
+    ppto_array_release(a);
+    ppto_graph_destroy(g);
+    cr_expect_eq(ppto_context_destroy(ctx), PPTO_OK, "%s", ppto_error_text(NULL));
+    unlink(path);
+}
+
+/* ---- wrong calls ------------------------------------------------------------------------------- */
+
+Test(memcheck_off, says_how_to_switch_it_on)
+{
+    char *text = NULL;
+    ppto_memcheck_summary summary = {.size = sizeof summary};
+    open_context();
+    EXPECT_ERROR(ppto_memcheck_text(ctx, PPTO_REPORT_TEXT, &text), PPTO_E_UNSUPPORTED, "PPTO_MEMCHECK");
+    EXPECT_ERROR(ppto_memcheck_summarise(ctx, &summary), PPTO_E_UNSUPPORTED, "off");
+    cr_expect_eq(ppto_memcheck_mark(ctx, "m"), PPTO_OK);
+    ppto_array *a = data();
+    cr_expect_eq(ppto_memcheck_keep(a, true), PPTO_OK);
+    ppto_array_release(a);
+    close_context();
+}
+
+Test(memcheck_more, wrong_calls_are_refused)
+{
+    char *text;
+    ppto_memcheck_summary summary = {.size = 0};
+    EXPECT_ERROR(ppto_memcheck_mark(NULL, NULL), PPTO_E_VALUE, "NULL");
+    EXPECT_ERROR(ppto_memcheck_keep(NULL, true), PPTO_E_VALUE, "NULL");
+    EXPECT_ERROR(ppto_memcheck_text(ctx, PPTO_REPORT_TEXT, NULL), PPTO_E_VALUE, "NULL");
+    EXPECT_ERROR(ppto_memcheck_text(NULL, PPTO_REPORT_TEXT, &text), PPTO_E_VALUE, "NULL");
+    EXPECT_ERROR(ppto_memcheck_text(ctx, (ppto_report)99, &text), PPTO_E_VALUE, "99");
+    EXPECT_ERROR(ppto_memcheck_report(ctx, PPTO_REPORT_TEXT, NULL), PPTO_E_VALUE, "NULL");
+    EXPECT_ERROR(ppto_memcheck_summarise(ctx, &summary), PPTO_E_VALUE, "size");
+    EXPECT_ERROR(ppto_memcheck_convert("{}", 2, PPTO_REPORT_TEXT, NULL, NULL, &text), PPTO_E_FORMAT,
+                 "schema");
+    EXPECT_ERROR(ppto_memcheck_convert(NULL, 0, PPTO_REPORT_TEXT, NULL, NULL, &text), PPTO_E_VALUE, "NULL");
+}
+
+Test(memcheck_more, a_summary_says_what_tests_ask)
+{
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_tensor *x = ppto_input(g, "x", PPTO_F32, "64, 64");
+    ppto_array *a = data(), *idle = eval(ppto_sqrt(x), a);
+    (void)ppto_array_retain(idle);
+    ppto_array_release(eval(ppto_neg(x), a));
+    ppto_memcheck_summary s = {.size = sizeof s};
+    cr_assert_eq(ppto_memcheck_summarise(ctx, &s), PPTO_OK);
+    cr_expect_eq(s.level, 2);
+    cr_expect(s.complete);
+    cr_expect_eq(s.retained, 1);
+    cr_expect_eq(s.retained_bytes, BYTES);
+    cr_expect_eq(s.retention_max, 2);
+    cr_expect_eq(s.avoidable_bytes, BYTES);
+    ppto_array_release(idle);
+    ppto_array_release(idle);
+    ppto_array_release(a);
+    ppto_graph_destroy(g);
+}
