@@ -162,6 +162,7 @@ static void leave_group(pp_ledger *l, const pp_block *block)
 
 static void use(pp_ledger *l, pp_block *block)
 {
+    l->now.ns = pp_clock_ns();
     block->ever_used = true;
     block->used = l->now;
 }
@@ -223,7 +224,7 @@ static pp_block *enter(pp_ledger *l, const void *at)
     if (block == NULL)
         pthread_mutex_unlock(l->lock);
     else
-        pp_ledger_now(l);
+        l->now.tick++;
     return block;
 }
 
@@ -261,6 +262,7 @@ void pp_ledger_renew(pp_ledger *l, const void *at, const pp_tag *tag)
     pp_block *block = enter(l, at);
     if (block == NULL) return;
     uint64_t rounded = l->groups.at[block->group].rounded;
+    l->now.ns = pp_clock_ns();
     leave_group(l, block);
     block->group = pp_ledger_group_of(l, tag, block->bytes);
     block->generation++;

@@ -10,6 +10,7 @@ enum {
     PP_OVERSTAYS = 15, /* last releases of a group that its median is of */
     PP_LIVES = 65536,  /* of the history */
     PP_MARKS = 1024,
+    PP_RECENT_ROWS = 64,
 };
 
 /* When something happened. Ticks count all that happens, nodes the steps of runs that are over. */
@@ -99,6 +100,7 @@ struct pp_ledger {
     uint64_t current_bytes, peak_bytes, peak_number, part[PP_PARTS], peak_part[PP_PARTS];
     pp_moment peak;
     uint32_t peak_group;
+    uint32_t recent_sites[PP_RECENT_ROWS], recent_groups[PP_RECENT_ROWS]; /* 0: none */
     PP_VEC(ppto_site) sites;
     pp_map site_map;
     PP_VEC(pp_ledger_group) groups;
@@ -130,7 +132,7 @@ void pp_block_drop_hold(pp_ledger *ledger, pp_block *block, pp_hold hold, ppto_s
 
 /* ---- ledger.c ---- */
 
-void pp_ledger_now(pp_ledger *ledger); /* one tick more */
+void pp_ledger_now(pp_ledger *ledger); /* one tick more, and the time */
 uint64_t pp_group_at_peak(const pp_ledger *ledger, const pp_ledger_group *group);
 
 #endif

@@ -130,10 +130,17 @@ static bool equal_site(const void *context, uint32_t value)
     return a->line == b->line && same(a->file, b->file) && same(a->function, b->function);
 }
 
-uint32_t pp_ledger_site(pp_ledger *l, ppto_site site)
+/* Calls of one place follow each other: its address and line say where to look first. What is found there is
+ * compared as a text all the same. */
+static uint32_t *recent_site(pp_ledger *l, const ppto_site *site)
+{
+    uint64_t mixed = pp_hash_mix((uintptr_t)site->file, (uint64_t)(uint32_t)site->line);
+    return &l->recent_sites[mixed % PP_RECENT_ROWS];
+}
+
+static uint32_t find_site(pp_ledger *l, ppto_site site)
 {
     uint32_t at = 0;
-    if (site.file == NULL) return 0;
     uint64_t hash = hash_text(site.function, hash_text(site.file, (uint64_t)(uint32_t)site.line));
     if (pp_map_find(&l->site_map, hash, equal_site, &(question){l, &site}, &at)) return at;
     ppto_site own = {copy(l, site.file), copy(l, site.function), site.line};
@@ -142,6 +149,14 @@ uint32_t pp_ledger_site(pp_ledger *l, ppto_site site)
         return 0;
     l->sites.at[l->sites.n] = own;
     return (uint32_t)l->sites.n++;
+}
+
+uint32_t pp_ledger_site(pp_ledger *l, ppto_site site)
+{
+    if (site.file == NULL) return 0;
+    uint32_t *recent = recent_site(l, &site);
+    if (!equal_site(&(question){l, &site}, *recent)) *recent = find_site(l, site);
+    return *recent;
 }
 
 /* ---- groups ------------------------------------------------------------------------------------ */
@@ -166,9 +181,21 @@ static uint8_t class_of(uint64_t bytes)
     return bytes == 0 ? 0 : (uint8_t)(64 - __builtin_clzll(bytes));
 }
 
-uint32_t pp_ledger_group_of(pp_ledger *l, const pp_tag *tag, uint64_t bytes)
+static uint32_t find_group(pp_ledger *l, pp_ledger_group *g)
 {
     uint32_t at = 0;
+    uint64_t hash = hash_group(g);
+    if (pp_map_find(&l->group_map, hash, equal_group, &(question){l, g}, &at)) return at;
+    g->operator_name = copy(l, g->operator_name);
+    if (g->operator_name == NULL || pp_vec_reserve(&l->groups, l->groups.n + 1) != PPTO_OK ||
+        pp_map_insert(&l->group_map, hash, (uint32_t)l->groups.n) != PPTO_OK)
+        return 0;
+    l->groups.at[l->groups.n] = *g;
+    return (uint32_t)l->groups.n++;
+}
+
+uint32_t pp_ledger_group_of(pp_ledger *l, const pp_tag *tag, uint64_t bytes)
+{
     pp_ledger_group g = {.kind = (uint8_t)tag->kind,
                          .operator_name = tag->operator_name,
                          .site = pp_ledger_site(l, tag->site),
@@ -178,14 +205,11 @@ uint32_t pp_ledger_group_of(pp_ledger *l, const pp_tag *tag, uint64_t bytes)
                          .reason = tag->reason,
                          .size_class = class_of(bytes)};
     if (g.operator_name == NULL) g.operator_name = pp_block_kind_name(tag->kind);
-    uint64_t hash = hash_group(&g);
-    if (pp_map_find(&l->group_map, hash, equal_group, &(question){l, &g}, &at)) return at;
-    g.operator_name = copy(l, g.operator_name);
-    if (g.operator_name == NULL || pp_vec_reserve(&l->groups, l->groups.n + 1) != PPTO_OK ||
-        pp_map_insert(&l->group_map, hash, (uint32_t)l->groups.n) != PPTO_OK)
-        return 0;
-    l->groups.at[l->groups.n] = g;
-    return (uint32_t)l->groups.n++;
+    uint64_t mixed =
+        pp_hash_mix((uintptr_t)g.operator_name, (uint64_t)g.site << 16 | g.size_class << 8 | g.kind);
+    uint32_t *recent = &l->recent_groups[mixed % PP_RECENT_ROWS];
+    if (*recent == 0 || !equal_group(&(question){l, &g}, *recent)) *recent = find_group(l, &g);
+    return *recent;
 }
 
 /* ---- slabs ------------------------------------------------------------------------------------- */
