@@ -245,8 +245,10 @@ static double draw_bars(const pp_memcheck *r, double y, pp_text *t)
     if (n > 1) qsort(rows, n, sizeof *rows, by_share);
     uint64_t most = n > 0 ? rows[0]->peak_share_bytes + rows[0]->retained_bytes : 0;
     y += 8;
-    for (size_t i = 0; i < n && i < MOST_BARS; i++, y += BAR)
-        if (rows[i]->peak_share_bytes + rows[i]->retained_bytes != 0) draw_bar(r, rows[i], y, most, t);
+    for (size_t i = 0; i < n && i < MOST_BARS; i++, y += BAR) {
+        if (rows[i]->peak_share_bytes + rows[i]->retained_bytes == 0) break;
+        draw_bar(r, rows[i], y, most, t);
+    }
     pp_free(rows);
     return y;
 }
@@ -261,8 +263,8 @@ static double draw_group_holders(const pp_memcheck *r, const pp_report_group *g,
     for (size_t i = 0; i < g->n_holders && i < MOST_HELD; i++, y += BAR) {
         const pp_report_holder *h = &r->holders.at[g->first_holder + i];
         pp_text_add(t, "<path class=\"holds\" d=\"M 530 %.1f L 394 %.1f\"/>\n", y + 8, from + 8);
-        snprintf(room, sizeof room, "%llu x %.30s  %.80s:%d", (unsigned long long)h->count, h->kind,
-                 known(h->site.file, "-"), (int)h->site.line);
+        snprintf(room, sizeof room, "%llu x %.30s  %.80s:%d  %.40s", (unsigned long long)h->count, h->kind,
+                 known(h->site.file, "-"), (int)h->site.line, known(h->site.function, ""));
         add_label(t, 536, y + 12, "start", room);
     }
     return y > from ? y : from + BAR;

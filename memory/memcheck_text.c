@@ -166,9 +166,12 @@ static void write_holders(const pp_memcheck *r, const pp_report_group *g, pp_tex
 
 static void write_group(const pp_memcheck *r, const pp_report_group *g, pp_text *t)
 {
-    char verdict[32];
+    char verdict[32], name[64];
+    bool slab =
+        g->kind != NULL && strcmp(g->kind, "slab") == 0 && strcmp(known(g->operator_name, ""), "slab") != 0;
+    snprintf(name, sizeof name, "%s%.50s", slab ? "slab of " : "", known(g->operator_name, "?"));
     snprintf(verdict, sizeof verdict, "%s%s", pp_verdict_name(g->verdict), g->suppressed ? "*" : "");
-    pp_text_add(t, "%-15s %-16s %10s %6llu %10s %9llu  %-18s %s\n", verdict, known(g->operator_name, "?"),
+    pp_text_add(t, "%-15s %-16s %10s %6llu %10s %9llu  %-18s %s\n", verdict, name,
                 bytes_of((double)g->allocation_size_bytes).at, (unsigned long long)g->live_count,
                 bytes_of((double)g->retained_bytes).at, (unsigned long long)g->retention_count,
                 overstay_of(g).at, site_of(g->site).at);

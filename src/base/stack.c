@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Captured with the unwinder of the C library: programs are built without frame pointers on our platforms, so
  * walking those would end in the first frame. It may load a library when called first, which is done when the
- * table is made. Equal stacks are stored once: a loop records one. */
+ * table is made. Equal stacks are stored once: a loop records one. The frames of the library itself, where it
+ * is a shared one, are left out: they would tell equal calls of the program apart. */
 #define _GNU_SOURCE
 #include "base/stack.h"
 
@@ -20,7 +21,7 @@
 #define CAN_UNWIND 0
 #endif
 
-enum { MOST_STACKS = 1 << 20, OWN_FRAMES = 2 /* capture and pp_stacks_here */ };
+enum { MOST_STACKS = 1 << 20, OWN_FRAMES = 2 /* capture and pp_stacks_here */, OWN_ROOM = 16 };
 
 typedef struct stack_row {
     void **frames;
@@ -32,7 +33,35 @@ struct pp_stacks {
     PP_VEC(stack_row) rows; /* [0] is empty */
     pp_map map;
     pp_arena arena;
+    uintptr_t own_from, own_to; /* code of the shared library; equal: it is part of the program */
 };
+
+#if CAN_UNWIND
+static int find_own(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    pp_stacks *s = arg;
+    uintptr_t here = (uintptr_t)&pp_stacks_here;
+    (void)size;
+    if (info->dlpi_name == NULL || info->dlpi_name[0] == '\0') return 0; /* the program */
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        uintptr_t from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr, to = from + info->dlpi_phdr[i].p_memsz;
+        if (info->dlpi_phdr[i].p_type != PT_LOAD || here < from || here >= to) continue;
+        s->own_from = from;
+        s->own_to = to;
+    }
+    return 0;
+}
+#else
+static int find_own(void *info, size_t size, void *arg)
+{
+    (void)info, (void)size, (void)arg;
+    return 0;
+}
+static void dl_iterate_phdr(int (*visit)(void *, size_t, void *), void *arg)
+{
+    (void)visit, (void)arg;
+}
+#endif
 
 static __attribute__((noinline)) int capture(void **frames, int room)
 {
@@ -56,6 +85,7 @@ pp_stacks *pp_stacks_create(void)
         return NULL;
     }
     (void)capture(frame, 1);
+    (void)dl_iterate_phdr(find_own, s);
     return s;
 }
 
@@ -92,12 +122,12 @@ static uint32_t add(pp_stacks *s, uint64_t hash, const stack_row *row)
 
 __attribute__((noinline)) uint32_t pp_stacks_here(pp_stacks *s, int skip)
 {
-    void *frames[PP_STACK_FRAMES + 8];
+    void *frames[PP_STACK_FRAMES + OWN_ROOM];
     uint32_t number;
     if (s == NULL) return 0;
     skip += OWN_FRAMES;
-    int n = capture(frames, PP_STACK_FRAMES + skip < PP_STACK_FRAMES + 8 ? PP_STACK_FRAMES + skip
-                                                                         : PP_STACK_FRAMES + 8);
+    int n = capture(frames, PP_STACK_FRAMES + OWN_ROOM);
+    while (skip < n && (uintptr_t)frames[skip] - s->own_from < s->own_to - s->own_from) skip++;
     if (n <= skip) return 0;
     stack_row row = {frames + skip, (size_t)(n - skip)};
     uint64_t hash = pp_hash_bytes(row.frames, row.n * sizeof(void *), 0);

@@ -360,6 +360,17 @@ def memcheck_report(ppto):
     matches(json.loads(read("end.json")), schema, schema)
 
 
+def memcheck_golden(ppto):
+    """A report that was saved once gives the same text and picture, line by line."""
+    for form, args in (("txt", ()), ("svg", ("--svg", "-"))):
+        result = ppto("memcheck", os.path.join(HERE, "memcheck_golden.json"), *args)
+        check(result, 0)
+        want = read(os.path.join(HERE, f"memcheck_golden.{form}")).decode().splitlines()
+        for number, (have, line) in enumerate(zip(result.stdout.decode().splitlines(), want), 1):
+            expect(have == line, f"line {number} of the {form}: {have}\nis not {line}")
+        expect(result.stdout.count(b"\n") == len(want), f"the {form} has another number of lines")
+
+
 def bench_keys(ppto):
     args = ["bench", "exp(x) + 1", "x=f32[64,64]", "--warmup", "1", "--repeat", "3"]
     result = json.loads(check(ppto(*args, "--json"), 0).stdout)
@@ -516,7 +527,7 @@ def posix_order(ppto):
 SPECIAL = [saves_and_reads, every_file_layout_reads_the_same, named_results, only_what_is_asked, bound_but_not_needed,
            pipe_in_and_out, replaces_its_own_input, failure_keeps_the_old_file, no_half_files_remain,
            folder_that_cannot_be_written, same_bits_anywhere, random_is_keyed_by_seed_and_name, json_results, json_of_nan,
-           stats_keys, stats_text, memcheck_report, trace, bench_keys, explain_keys, info_keys, ops_keys, compare_json, threads_do_not_print,
+           stats_keys, stats_text, memcheck_report, memcheck_golden, trace, bench_keys, explain_keys, info_keys, ops_keys, compare_json, threads_do_not_print,
            every_help, closed_standard_output, closed_standard_files, full_disk, broken_pipe,
            waiting_for_a_pipe_is_interrupted, keeps_mode_and_links, colour, names_that_are_not_utf8, long_text, deep_text,
            posix_order]
