@@ -198,6 +198,7 @@ static void draw_time(const pp_memcheck *r, pp_text *t)
         if (rows[i].buffer->born_tick < s.first) s.first = rows[i].buffer->born_tick;
         if (rows[i].buffer->died_tick > s.last) s.last = rows[i].buffer->died_tick;
     }
+    if (rows == NULL || live == NULL) t->failed = true;
     for (size_t i = 0; i < n; i++) draw_buffer(r, &s, &rows[i], t);
     if (n == 0) {
         add_label(t, LEFT, TIME_TOP + 20, "start", "no history: PPTO_MEMCHECK_LEVEL=2 keeps one");
@@ -240,6 +241,7 @@ static double draw_bars(const pp_memcheck *r, double y, pp_text *t)
 {
     const pp_report_group **rows = pp_calloc(r->groups.n + 1, sizeof(pp_report_group *));
     size_t n = rows != NULL ? r->groups.n : 0;
+    if (rows == NULL) t->failed = true;
     add_label(t, LEFT, y, "start", "share of the peak (blue), retained (red), avoidable (hatched)");
     for (size_t i = 0; i < n; i++) rows[i] = &r->groups.at[i];
     if (n > 1) qsort(rows, n, sizeof *rows, by_share);

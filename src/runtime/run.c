@@ -133,6 +133,14 @@ static void adopt(run *r)
     }
 }
 
+/* For memcheck: its memory holds another value now. */
+static void renew(const run *r, size_t i)
+{
+    if (!r->p->ctx->ledger) return;
+    const pp_tag tag = pp_tag_of_output(r->p, i);
+    pp_ledger_renew(r->p->ctx->ledger, r->results[i]->data, &tag);
+}
+
 /* After the kernels ran: what was adopted is an output, and no input any more. */
 static void let_go(run *r)
 {
@@ -141,8 +149,7 @@ static void let_go(run *r)
             if (!r->results[i] || r->results[i] != r->p->inputs[k]) continue;
             const pp_type *type = pp_flat_type(&r->plan->flat, r->plan->flat.outputs.at[i]);
             r->results[i]->dtype = (ppto_dtype)type->dtype;
-            const pp_tag tag = pp_tag_of_output(r->p, i);
-            pp_ledger_renew(r->p->ctx->ledger, r->results[i]->data, &tag);
+            renew(r, i);
             pp_array_forget(r->results[i], PP_HOLD_BINDING, r->control->site);
             r->p->inputs[k] = NULL; /* its reference goes with r->inputs */
         }
@@ -180,11 +187,12 @@ static ppto_status find_result(run *r, size_t i)
     const int64_t *shape = r->in->output_shape + i * PPTO_MAX_RANK;
     const pp_type *type = pp_flat_type(&r->plan->flat, r->plan->flat.outputs.at[i]);
     size_t first = first_of(r, i);
-    pp_tag tag = pp_tag_of_output(r->p, i);
+    pp_tag room = {.kind = PP_BLOCK_RESULT}, *tag = NULL;
+    if (r->p->ctx->ledger) *(tag = &room) = pp_tag_of_output(r->p, i);
     if (r->results[i] || (first < i && (given || !r->p->outputs[first])))
         return PPTO_OK; /* adopted; copied or shared */
     if (first < i)      /* the first one lies in the caller's array: this one gets memory of its own */
-        return pp_array_new(r->p->ctx, &tag, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i],
+        return pp_array_new(r->p->ctx, tag, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i],
                             r->err);
     if (given) {
         bool fits = given->dtype == type->dtype && given->rank == type->rank;
@@ -198,11 +206,11 @@ static ppto_status find_result(run *r, size_t i)
             r->results[i] = pp_array_hold(given, PP_HOLD_PENDING, r->control->site);
             return PPTO_OK;
         }
-        tag.kind = PP_BLOCK_COPY;
-        tag.reason = "an input lies in the array given for the output";
+        room.kind = PP_BLOCK_COPY;
+        room.reason = "an input lies in the array given for the output";
         r->copied += r->in->output_bytes[i];
     }
-    return pp_array_new(r->p->ctx, &tag, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i], r->err);
+    return pp_array_new(r->p->ctx, tag, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i], r->err);
 }
 
 static void *place_of(run *r, const pp_bound *bound)
@@ -528,14 +536,15 @@ static ppto_status run_entered(ppto_program *p, ppto_array **outputs, const pp_r
              .ticket = ticket,
              .err = err};
     p->control = control;
-    for (size_t i = 0; i < n_in; i++) pp_array_note(p->inputs[i], PP_HOLD_PENDING, control->site);
+    bool watched = p->ctx->ledger != NULL;
+    for (size_t i = 0; watched && i < n_in; i++) pp_array_note(p->inputs[i], PP_HOLD_PENDING, control->site);
     ppto_status status = run_all(&r, outputs);
     p->control = NULL;
-    if (!p->whole)
+    if (watched && !p->whole)
         pp_ledger_ran(p->ctx->ledger, p->stats.pieces ? p->stats.launches : p->plan->fused.groups.n);
     if (r.slab) pp_pool_give(p->ctx->pool, r.slab, (size_t)r.in->layout.bytes);
     for (size_t i = 0; i < n_in; i++) {
-        pp_array_forget(p->inputs[i], PP_HOLD_PENDING, control->site);
+        if (watched) pp_array_forget(p->inputs[i], PP_HOLD_PENDING, control->site);
         if (r.inputs[i] != p->inputs[i]) pp_array_drop(r.inputs[i], PP_HOLD_PENDING, control->site);
     }
     for (size_t i = 0; i < n_out; i++) pp_array_drop(r.results[i], PP_HOLD_PENDING, control->site);

@@ -333,6 +333,36 @@ static ppto_status streams(ppto_context *ctx)
     return s;
 }
 
+/* A watched context: what the ledger drops for lack of memory is counted, and no run fails for it. */
+static ppto_status watched(ppto_context *unused)
+{
+    (void)unused;
+    ppto_context *ctx = NULL;
+    ppto_options o = PPTO_OPTIONS_INIT;
+    ppto_array *a = NULL, *y = NULL;
+    char *json = NULL, *text[3] = {NULL, NULL, NULL};
+    o.executor = "serial";
+    o.memcheck_level = 2;
+    arm();
+    ppto_status s = ppto_context_create(&ctx, &o);
+    ppto_graph *g = s == PPTO_OK ? ppto_graph_create(ctx) : NULL;
+    if (s == PPTO_OK) s = of_pointer(g);
+    if (s == PPTO_OK) s = of_pointer(a = ppto_array_fill(ctx, PPTO_F32, 2, shape_x, "uniform(0, 1)", "x"));
+    if (s == PPTO_OK) s = ppto_eval(ppto_exp(ppto_input(g, "x", PPTO_F32, "N, 8")), &y, "x", a, NULL);
+    if (s == PPTO_OK) s = ppto_memcheck_mark(ctx, "after");
+    if (s == PPTO_OK) s = ppto_memcheck_text(ctx, PPTO_REPORT_JSON, &json);
+    for (int form = 0; form < 3 && s == PPTO_OK; form++)
+        s = ppto_memcheck_convert(json, strlen(json), (ppto_report)form, NULL, NULL, &text[form]);
+    disarm();
+    for (int i = 0; i < 3; i++) ppto_text_free(text[i]);
+    ppto_text_free(json);
+    ppto_array_release(y);
+    ppto_array_release(a);
+    ppto_graph_destroy(g);
+    ppto_context_destroy(ctx);
+    return s;
+}
+
 /* ---- the sweep ---- */
 
 typedef struct scenario {
@@ -353,6 +383,7 @@ static const scenario scenarios[] = {
     {"lists", lists, false},
     {"eval several", eval_several, false},
     {"streams", streams, false},
+    {"memcheck", watched, true},
 };
 
 static int failures;
