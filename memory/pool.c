@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 
 #include "base/checked.h"
+#include "memory/poison.h"
 
 enum {
     ALIGNMENT = 64,
@@ -45,6 +46,7 @@ struct pp_pool {
     uint64_t free_bytes;
     uint64_t limit; /* 0: none */
     bool poison;
+    bool listened;     /* a tool is told which bytes may be touched (memory/poison.h) */
     bool direct;       /* nothing is kept: every block is one of the heap */
     pp_ledger *ledger; /* NULL: not watched */
 };
@@ -90,6 +92,7 @@ static void *system_take(size_t bytes)
 
 static void system_give(void *block, size_t bytes)
 {
+    pp_poison_forget(block, bytes);
     if (bytes < MAP_FROM)
         pp_free(block);
     else
@@ -101,6 +104,7 @@ static void system_give(void *block, size_t bytes)
 static void push_free(pp_pool *pool, void *memory, size_t bytes, size_t index)
 {
     free_block *block = memory;
+    if (pool->listened) pp_poison_given(pool, block, bytes, sizeof *block);
     *block = (free_block){.class_next = pool->classes[index], .older = pool->newest, .bytes = bytes};
     if (block->class_next != NULL) block->class_next->class_prev = block;
     pool->classes[index] = block;
@@ -193,6 +197,7 @@ ppto_status pp_pool_create(pp_pool **out)
         pp_free(pool);
         return PPTO_E_NOMEM;
     }
+    pool->listened = pp_poison_open(pool);
     *out = pool;
     return PPTO_OK;
 }
@@ -201,6 +206,7 @@ void pp_pool_destroy(pp_pool *pool)
 {
     if (pool == NULL) return;
     shed(pool, 0);
+    pp_poison_close(pool);
     pp_ledger_destroy(pool->ledger);
     pthread_mutex_destroy(&pool->lock);
     pp_free(pool);
@@ -219,6 +225,7 @@ static ppto_status take_locked(pp_pool *pool, size_t bytes, size_t rounded, size
     counters->takes++;
     counters->current_bytes = after;
     if (after > counters->peak_bytes) counters->peak_bytes = after;
+    if (pool->listened && !pool->direct) pp_poison_taken(pool, *out, bytes, rounded);
     if (pool->ledger != NULL) pp_ledger_took(pool->ledger, *out, bytes, rounded, tag);
     return PPTO_OK;
 }
@@ -238,7 +245,7 @@ ppto_status pp_pool_take_as(pp_pool *pool, size_t bytes, const pp_tag *tag, void
     ppto_status status = take_locked(pool, bytes, rounded, index, tag, out, err);
     bool poison = pool->poison;
     pthread_mutex_unlock(&pool->lock);
-    if (status == PPTO_OK && poison) memset(*out, POISON_BYTE, rounded);
+    if (status == PPTO_OK && poison) memset(*out, POISON_BYTE, bytes);
     return status;
 }
 
@@ -249,7 +256,7 @@ void pp_pool_give(pp_pool *pool, void *block, size_t bytes)
     pthread_mutex_lock(&pool->lock);
     bool poison = pool->poison;
     pthread_mutex_unlock(&pool->lock);
-    if (poison) memset(block, POISON_BYTE, rounded);
+    if (poison) memset(block, POISON_BYTE, bytes);
     pthread_mutex_lock(&pool->lock);
     if (pool->ledger != NULL) pp_ledger_gave(pool->ledger, block, bytes);
     if (pool->direct)

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "memory/poison.h"
 #include "memory/pool.h"
 
 static pp_pool *make(void)
@@ -142,6 +143,25 @@ Test(memory_pool, poison_fills_fresh_and_freed)
     }
     pp_pool_destroy(pool);
 }
+
+#ifdef PP_HAS_ASAN
+Test(memory_pool, asan_sees_what_may_be_touched)
+{
+    static const size_t sizes[] = {1000, 3 << 20};
+    pp_pool *pool = make();
+    for (int i = 0; i < 2; i++) {
+        char *block = take(pool, sizes[i]);
+        cr_expect_not(__asan_address_is_poisoned(block + sizes[i] - 1));
+        cr_expect_eq(i != 0 || __asan_address_is_poisoned(block + sizes[i]), 1, "behind the end");
+        pp_pool_give(pool, block, sizes[i]);
+        cr_expect(__asan_address_is_poisoned(block + sizes[i] / 2), "after the release");
+        cr_expect_eq(take(pool, sizes[i]), block);
+        cr_expect_not(__asan_address_is_poisoned(block + sizes[i] / 2));
+        pp_pool_give(pool, block, sizes[i]);
+    }
+    pp_pool_destroy(pool);
+}
+#endif
 
 static void *churn(void *arg)
 {
