@@ -49,6 +49,7 @@ struct pp_pool {
     bool listened;     /* a tool is told which bytes may be touched (memory/poison.h) */
     bool direct;       /* nothing is kept: every block is one of the heap */
     pp_ledger *ledger; /* NULL: not watched */
+    pp_pool_listener *listeners;
 };
 
 /* Rounds up to the size of a class and names the class: 8 sizes between one power of two and the next. */
@@ -212,6 +213,12 @@ void pp_pool_destroy(pp_pool *pool)
     pp_free(pool);
 }
 
+static void tell(const pp_pool *pool)
+{
+    for (const pp_pool_listener *at = pool->listeners; at != NULL; at = at->next)
+        at->changed(at->arg, &pool->counters);
+}
+
 static ppto_status take_locked(pp_pool *pool, size_t bytes, size_t rounded, size_t index, const pp_tag *tag,
                                void **out, pp_error *err)
 {
@@ -227,6 +234,7 @@ static ppto_status take_locked(pp_pool *pool, size_t bytes, size_t rounded, size
     if (after > counters->peak_bytes) counters->peak_bytes = after;
     if (pool->listened && !pool->direct) pp_poison_taken(pool, *out, bytes, rounded);
     if (pool->ledger != NULL) pp_ledger_took(pool->ledger, *out, bytes, rounded, tag);
+    tell(pool);
     return PPTO_OK;
 }
 
@@ -264,6 +272,7 @@ void pp_pool_give(pp_pool *pool, void *block, size_t bytes)
     else
         push_free(pool, block, rounded, index);
     pool->counters.current_bytes -= bytes;
+    tell(pool);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -321,5 +330,22 @@ void pp_pool_poison(pp_pool *pool, bool on)
 {
     pthread_mutex_lock(&pool->lock);
     pool->poison = on;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pp_pool_listen(pp_pool *pool, pp_pool_listener *listener)
+{
+    pthread_mutex_lock(&pool->lock);
+    listener->next = pool->listeners;
+    pool->listeners = listener;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pp_pool_unlisten(pp_pool *pool, pp_pool_listener *listener)
+{
+    pthread_mutex_lock(&pool->lock);
+    pp_pool_listener **at = &pool->listeners;
+    while (*at != NULL && *at != listener) at = &(*at)->next;
+    if (*at != NULL) *at = listener->next;
     pthread_mutex_unlock(&pool->lock);
 }

@@ -30,7 +30,16 @@ void pp_pool_set_limit(pp_pool *pool, uint64_t bytes);       /* of current_bytes
 uint64_t pp_pool_get_limit(const pp_pool *pool);
 void pp_pool_count(pp_pool *pool, pp_pool_counters *out);
 void pp_pool_reset_peak(pp_pool *pool);
-void pp_pool_trim(pp_pool *pool);            /* free blocks go back to the system */
+/* Told of the counters after every take and give, under the pool's lock: short, and calls nothing of the
+ * pool. It stays in place until unlisten; not twice in one pool. */
+typedef struct pp_pool_listener {
+    void (*changed)(void *arg, const pp_pool_counters *counters);
+    void *arg;
+    struct pp_pool_listener *next; /* of the pool */
+} pp_pool_listener;
+void pp_pool_listen(pp_pool *pool, pp_pool_listener *listener);
+void pp_pool_unlisten(pp_pool *pool, pp_pool_listener *listener); /* from then on it is not called */
+void pp_pool_trim(pp_pool *pool);                                 /* free blocks go back to the system */
 void pp_pool_poison(pp_pool *pool, bool on); /* fresh and freed bytes are filled with 0xff (NaN) */
 /* Before the first take. level 0: nothing; 1: a ledger; 2: with history; 3: besides, every block comes from
  * the heap and goes back at once, poisoned, so that ASan and Valgrind see each one. returns PPTO_OK; E_NOMEM

@@ -77,6 +77,10 @@ typedef struct pp_run_options {
     bool keep_going;            /* only what depends on a failed step is skipped */
     pp_task_record *log;        /* room for log_cap records; *log_n are written (the rest dropped) */
     size_t log_cap, *log_n;
+    /* Told of every task that ran, by the thread that ran it; elsewhere: by the one that completed it. NULL:
+     * nobody is. */
+    void (*ran)(void *arg, const pp_task_record *record, bool elsewhere);
+    void *ran_arg;
 } pp_run_options;
 
 /* Runs everything and waits. The error is the earliest in program order (step, then position); dependents are

@@ -116,9 +116,16 @@ static void note_failure(pp_dispatch *dispatch, pp_failure *failure, pp_error *e
     pthread_mutex_unlock(&dispatch->lock);
 }
 
-static void log_task(pp_dispatch *dispatch, const pp_task_record *record)
+static bool is_noted(const pp_run_options *options)
+{
+    return options->log != NULL || options->ran != NULL;
+}
+
+static void note_task(pp_dispatch *dispatch, const pp_task_record *record, bool elsewhere)
 {
     const pp_run_options *options = dispatch->options;
+    if (options->ran != NULL) options->ran(options->ran_arg, record, elsewhere);
+    if (options->log == NULL) return;
     size_t at = atomic_fetch_add_explicit(&dispatch->logged, 1, memory_order_relaxed);
     if (at < options->log_cap) options->log[at] = *record;
 }
@@ -157,8 +164,8 @@ bool pp_dispatch_task(pp_dispatch *dispatch, uint32_t step, uint32_t phase, uint
     }
     pp_error *error = &dispatch->slots[slot].error;
     void *scratch = dispatch->scratch != NULL ? dispatch->scratch + slot * dispatch->scratch_each : NULL;
-    bool logs = dispatch->options->log != NULL;
-    int64_t start = logs ? pp_clock_ns() : 0, position = INT64_MAX;
+    bool noted = is_noted(dispatch->options);
+    int64_t start = noted ? pp_clock_ns() : 0, position = INT64_MAX;
     pp_error_clear(error);
     if (of->waits) begin_waiting(dispatch, step, task, (pp_begun){slot, start});
     ppto_status status = of->run(of->object, phase, task, scratch, error, &position);
@@ -169,13 +176,7 @@ bool pp_dispatch_task(pp_dispatch *dispatch, uint32_t step, uint32_t phase, uint
     }
     if (of->waits) atomic_fetch_sub_explicit(&dispatch->away[step], 1, memory_order_relaxed);
     if (status == PP_STEP_ASYNC) status = PPTO_E_INTERNAL;
-    if (logs)
-        log_task(dispatch, &(pp_task_record){.step = step,
-                                             .phase = phase,
-                                             .task = task,
-                                             .worker = slot,
-                                             .start_ns = start,
-                                             .end_ns = pp_clock_ns()});
+    if (noted) note_task(dispatch, &(pp_task_record){step, phase, task, slot, start, pp_clock_ns()}, false);
     if (status != PPTO_OK)
         note_failure(dispatch,
                      &(pp_failure){.step = step, .task = task, .position = position, .status = status},
@@ -190,13 +191,11 @@ void pp_dispatch_arrive(pp_dispatch *dispatch, uint32_t step, uint32_t task, ppt
     atomic_fetch_sub_explicit(&dispatch->away[step], 1, memory_order_acquire);
     const pp_begun *begun = &dispatch->begun[dispatch->begun_at[step] + task];
     uint64_t claim = atomic_load_explicit(&dispatch->claim[step], memory_order_relaxed);
-    if (dispatch->options->log != NULL)
-        log_task(dispatch, &(pp_task_record){.step = step,
-                                             .phase = (uint32_t)(claim >> 32),
-                                             .task = task,
-                                             .worker = begun->worker,
-                                             .start_ns = begun->start_ns,
-                                             .end_ns = pp_clock_ns()});
+    if (is_noted(dispatch->options))
+        note_task(dispatch,
+                  &(pp_task_record){step, (uint32_t)(claim >> 32), task, begun->worker, begun->start_ns,
+                                    pp_clock_ns()},
+                  true);
     if (status == PPTO_OK) return;
     pp_error own = {.code = PPTO_OK};
     if (error != NULL) own = *error;

@@ -15,6 +15,7 @@
 #include "ppto/ops.h"
 #include "ppto/run.h"
 #include "ppto/stream.h"
+#include "ppto/trace.h"
 #include "ppto/types.h"
 
 #endif

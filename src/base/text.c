@@ -114,6 +114,58 @@ void pp_text_json(pp_text *text, const char *string)
     add_bytes(text, "\"", 1);
 }
 
+void pp_text_raw(pp_text *text, const void *bytes, size_t n)
+{
+    add_bytes(text, bytes, n);
+}
+
+/* Characters that XML 1.0 does not allow at all: most controls, U+FFFE and U+FFFF. */
+static bool in_no_xml(const unsigned char *s, size_t length)
+{
+    if (length == 1) return s[0] < 0x20 && s[0] != '\t' && s[0] != '\n' && s[0] != '\r';
+    return length == 3 && s[0] == 0xef && s[1] == 0xbf && s[2] >= 0xbe;
+}
+
+void pp_text_xml(pp_text *text, const char *string)
+{
+    for (const unsigned char *s = (const unsigned char *)string; *s != 0;) {
+        size_t length = utf8_length(s);
+        if (length == 0 || in_no_xml(s, length))
+            add_bytes(text, "\xef\xbf\xbd", 3);
+        else if (*s == '<' || *s == '>')
+            pp_text_add(text, *s == '<' ? "&lt;" : "&gt;");
+        else if (*s == '&' || *s == '"')
+            pp_text_add(text, *s == '&' ? "&amp;" : "&quot;");
+        else
+            add_bytes(text, (const char *)s, length);
+        s += length != 0 ? length : 1;
+    }
+}
+
+void pp_text_bytes(pp_text *text, uint64_t bytes)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes / 1024;
+    size_t unit = 0;
+    for (; value >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++) value /= 1024;
+    if (bytes < 1024)
+        pp_text_add(text, "%u B", (unsigned)bytes);
+    else
+        pp_text_add(text, "%.*f %s", value < 10 ? 2 : value < 100 ? 1 : 0, value, units[unit]);
+}
+
+void pp_text_time(pp_text *text, int64_t ns)
+{
+    static const char *const units[] = {"\xc2\xb5s", "ms", "s"};
+    double value = (double)ns / 1000;
+    size_t unit = 0;
+    for (; value >= 1000 && unit + 1 < sizeof units / sizeof *units; unit++) value /= 1000;
+    if (ns < 1000)
+        pp_text_add(text, "%d ns", (int)ns);
+    else
+        pp_text_add(text, "%.*f %s", value < 10 ? 2 : value < 100 ? 1 : 0, value, units[unit]);
+}
+
 void pp_text_free(pp_text *text)
 {
     pp_free(text->at);

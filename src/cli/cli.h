@@ -52,6 +52,7 @@ typedef struct cli_arguments {
     bool json, stats, progress;
     const char *stats_json; /* a path or NULL */
     const char *trace;      /* a path or NULL */
+    const char *timeline;   /* a path or NULL */
     bool memcheck;
     const char *memcheck_json, *svg, *folded; /* paths or NULL */
     const char *stage;                        /* of explain, or NULL */

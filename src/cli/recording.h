@@ -6,6 +6,7 @@
 #include "binding.h"
 #include "cli.h"
 #include "ppto/run.h"
+#include "ppto/trace.h"
 
 typedef struct cli_recording {
     ppto_context *ctx;
@@ -34,8 +35,13 @@ int cli_compile(cli_recording *recording, const size_t *chosen, size_t n);
  * fault of a file when a file is bound to one. */
 int cli_fail_run(const cli_recording *recording, ppto_status status);
 
-/* trace.c: the last run's tasks as a Chrome trace; the log must have been on. */
-int cli_write_trace(const cli_recording *recording, const char *path);
+/* trace.c */
+/* A trace of the program's runs when an option asks for what it knows, else NULL. owns  ppto_trace_destroy */
+int cli_trace_begin(const cli_recording *recording, const cli_arguments *arguments, ppto_trace **trace);
+/* The files of --trace and --timeline. */
+int cli_trace_write(ppto_trace *trace, const cli_arguments *arguments);
+/* The table of kernels and files. owns  *text: ppto_text_free */
+int cli_trace_steps(ppto_trace *trace, bool json, char **text);
 
 /* Seconds of a clock that only goes forward. */
 double cli_now(void);

@@ -1,62 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tasks of a run as a Chrome trace, which Perfetto opens: a row per worker, a bar per task.
- *
- * The library's task log has six numbers a line: step, phase, task, worker, start and end in nanoseconds. */
-#define _POSIX_C_SOURCE 200809L
-#include <inttypes.h>
-#include <stdlib.h>
+ * What a run is asked to tell of itself: --trace (Chrome JSON, or Perfetto's protobuf by the file's name),
+ * --timeline (SVG) and the table of --stats. All of it is the library's; here it gets a file. */
 #include <string.h>
 
 #include "recording.h"
 
-typedef struct task {
-    unsigned step, phase, number, worker;
-    int64_t start, end;
-} task;
-
-static bool read_task(const char *line, task *t)
+static bool ends_with(const char *text, const char *end)
 {
-    return sscanf(line, "%u %u %u %u %" SCNd64 " %" SCNd64, &t->step, &t->phase, &t->number, &t->worker,
-                  &t->start, &t->end) == 6;
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static const char *next_line(const char *line)
+static int write_as(ppto_trace *trace, ppto_trace_format format, const char *path)
 {
-    const char *end = strchr(line, '\n');
-    return end != NULL ? end + 1 : line + strlen(line);
-}
-
-static void write_tasks(FILE *to, const char *log)
-{
-    task t;
-    int64_t zero = INT64_MAX;
-    for (const char *line = log; *line != '\0'; line = next_line(line))
-        if (read_task(line, &t) && t.start < zero) zero = t.start;
-    fputs("{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n", to);
-    fputs("{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 1, \"args\": {\"name\": \"ppto run\"}}", to);
-    for (const char *line = log; *line != '\0'; line = next_line(line)) {
-        if (!read_task(line, &t)) continue;
-        fprintf(to,
-                ",\n{\"name\": \"step %u.%u\", \"cat\": \"task\", \"ph\": \"X\", \"pid\": 1, \"tid\": %u, ",
-                t.step, t.phase, t.worker);
-        fprintf(to, "\"ts\": %.3f, \"dur\": %.3f, \"args\": {\"step\": %u, \"phase\": %u, \"task\": %u}}",
-                (double)(t.start - zero) * 1e-3, (double)(t.end - t.start) * 1e-3, t.step, t.phase, t.number);
-    }
-    fputs("\n]}\n", to);
-}
-
-int cli_write_trace(const cli_recording *recording, const char *path)
-{
-    char *log = NULL, *text = NULL;
-    size_t length = 0;
-    ppto_status status = ppto_program_task_log(recording->program, &log);
+    char *bytes = NULL;
+    size_t n = 0;
+    if (path == NULL) return CLI_OK;
+    ppto_status status = ppto_trace_write(trace, format, &bytes, &n);
     if (status != PPTO_OK) return cli_fail_status(status, NULL);
-    FILE *to = open_memstream(&text, &length);
-    bool fine = to != NULL;
-    if (fine) write_tasks(to, log);
-    if (to != NULL && fclose(to) != 0) fine = false;
-    int code = fine ? cli_write_text(path, text, length) : cli_fail(CLI_LIMIT, "out of memory");
-    free(text);
-    ppto_text_free(log);
+    int code = cli_write_text(path, bytes, n);
+    ppto_text_free(bytes);
     return code;
+}
+
+int cli_trace_begin(const cli_recording *recording, const cli_arguments *arguments, ppto_trace **trace)
+{
+    *trace = NULL;
+    if (arguments->trace == NULL && arguments->timeline == NULL && !arguments->stats &&
+        arguments->stats_json == NULL)
+        return CLI_OK;
+    ppto_status status = ppto_trace_create(recording->ctx, NULL, trace);
+    if (status == PPTO_OK) status = ppto_program_trace(recording->program, *trace, "ppto run");
+    return status == PPTO_OK ? CLI_OK : cli_fail_status(status, NULL);
+}
+
+int cli_trace_write(ppto_trace *trace, const cli_arguments *arguments)
+{
+    const char *path = arguments->trace;
+    bool protobuf = path != NULL && (ends_with(path, ".pftrace") || ends_with(path, ".perfetto-trace"));
+    int code = write_as(trace, protobuf ? PPTO_TRACE_PERFETTO : PPTO_TRACE_CHROME, path);
+    return code == CLI_OK ? write_as(trace, PPTO_TRACE_TIMELINE, arguments->timeline) : code;
+}
+
+int cli_trace_steps(ppto_trace *trace, bool json, char **text)
+{
+    ppto_status status = ppto_trace_steps(trace, json, text);
+    return status == PPTO_OK ? CLI_OK : cli_fail_status(status, NULL);
 }

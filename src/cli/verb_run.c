@@ -30,6 +30,7 @@ typedef struct job {
     size_t n; /* results computed */
     size_t *chosen;
     ppto_array **results;
+    ppto_trace *trace; /* NULL: nobody asks for it */
 } job;
 
 /* ---- which results, and where to ---- */
@@ -269,7 +270,7 @@ static int print(const job *j)
 
 /* ---- statistics ---- */
 
-static int stats_json(const job *j, const ppto_stats *s)
+static int stats_json(const job *j, const ppto_stats *s, const char *steps)
 {
     char *text = NULL;
     size_t length = 0;
@@ -298,14 +299,14 @@ static int stats_json(const job *j, const ppto_stats *s)
     cli_json_number(to, s->compile_seconds);
     fputs(", \"run_seconds\": ", to);
     cli_json_number(to, s->run_seconds);
-    fputs("}\n", to);
+    fprintf(to, ",\n \"operators\": %s}\n", steps);
     int code = fclose(to) == 0 ? cli_write_text(j->arguments->stats_json, text, length)
                                : cli_fail(CLI_LIMIT, "out of memory");
     free(text);
     return code;
 }
 
-static void stats_text(const job *j, const ppto_stats *s)
+static void stats_text(const job *j, const ppto_stats *s, const char *steps)
 {
     fprintf(stderr,
             "%zu kernels, tier %s, executor %s, %d threads; plan cache %s, kernel cache %" PRIu64
@@ -314,8 +315,21 @@ static void stats_text(const job *j, const ppto_stats *s)
             s->kernel_misses);
     fprintf(stderr, "peak %" PRIu64 " bytes predicted, %" PRIu64 " measured; %" PRIu64 " bytes copied\n",
             s->predicted_peak_bytes, s->measured_peak_bytes, s->copied_bytes);
-    fprintf(stderr, "record %.6f s, plan %.6f s, compile %.6f s, run %.6f s\n", j->recording.record_seconds,
-            s->plan_seconds, s->compile_seconds, s->run_seconds);
+    fprintf(stderr, "record %.6f s, plan %.6f s, compile %.6f s, run %.6f s\n%s", j->recording.record_seconds,
+            s->plan_seconds, s->compile_seconds, s->run_seconds, steps);
+}
+
+static int report_stats(const job *j, const ppto_stats *stats, bool json)
+{
+    char *steps = NULL;
+    int code = cli_trace_steps(j->trace, json, &steps);
+    if (code != CLI_OK) return code;
+    if (json)
+        code = stats_json(j, stats, steps);
+    else
+        stats_text(j, stats, steps);
+    ppto_text_free(steps);
+    return code;
 }
 
 /* While inputs and results are still there. */
@@ -338,14 +352,13 @@ static int report_memory(const job *j)
 static int report(const job *j)
 {
     ppto_stats stats = {.size = sizeof stats};
-    int code = j->arguments->trace != NULL ? cli_write_trace(&j->recording, j->arguments->trace) : CLI_OK;
-    if (code != CLI_OK) return code;
-    code = report_memory(j);
-    if (code != CLI_OK || (!j->arguments->stats && j->arguments->stats_json == NULL)) return code;
+    int code = j->trace != NULL ? cli_trace_write(j->trace, j->arguments) : CLI_OK;
+    if (code == CLI_OK) code = report_memory(j);
+    if (code != CLI_OK || j->trace == NULL) return code;
     ppto_status status = ppto_program_stats(j->recording.program, &stats);
     if (status != PPTO_OK) return cli_fail_status(status, NULL);
-    if (j->arguments->stats) stats_text(j, &stats);
-    return j->arguments->stats_json != NULL ? stats_json(j, &stats) : CLI_OK;
+    if (j->arguments->stats) code = report_stats(j, &stats, false);
+    return code == CLI_OK && j->arguments->stats_json != NULL ? report_stats(j, &stats, true) : code;
 }
 
 /* ---- the verb ---- */
@@ -375,9 +388,9 @@ static int run_job(job *j)
     if (code != CLI_OK) return code;
     j->results = calloc(j->n, sizeof(ppto_array *));
     if (j->results == NULL) return cli_fail(CLI_LIMIT, "out of memory");
-    ppto_status status = PPTO_OK;
-    if (j->arguments->trace != NULL) status = ppto_program_log_tasks(j->recording.program, true);
-    if (status == PPTO_OK) status = bind_sinks(j);
+    code = cli_trace_begin(&j->recording, j->arguments, &j->trace);
+    if (code != CLI_OK) return code;
+    ppto_status status = bind_sinks(j);
     if (status == PPTO_OK) status = run_program(j);
     if (status != PPTO_OK) return cli_fail_run(&j->recording, status);
     code = save(j);
@@ -392,6 +405,7 @@ int cli_run(const cli_arguments *arguments)
     int code = run_job(&j);
     for (size_t i = 0; j.results != NULL && i < j.n; ++i) ppto_array_release(j.results[i]);
     free((void *)j.results);
+    ppto_trace_destroy(j.trace);
     free(j.chosen);
     free(j.targets);
     cli_recording_free(&j.recording);

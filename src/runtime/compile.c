@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/sync.h"
+#include "runtime/tracing.h"
 
 static ppto_status check_outputs(size_t n, ppto_tensor *const *outputs, pp_error *err)
 {
@@ -176,6 +177,7 @@ void ppto_program_destroy(ppto_program *p)
     for (size_t i = 0; i < p->n_made_by; i++) pp_free((char *)(uintptr_t)p->made_by[i].operator_name);
     pp_free(p->made_by);
     pp_vec_free(&p->log);
+    if (!p->whole) pp_trace_leave(p->source); /* a part borrows it */
     pp_free(p);
 }
 

@@ -257,6 +257,7 @@ static ppto_status plan_make(ppto_graph *graph, const pp_ref *outputs, size_t n,
     if (!plan) return PPTO_E_NOMEM;
     plan->ctx = graph->ctx;
     plan->refs = 1;
+    plan->serial = atomic_fetch_add(&graph->ctx->plans_made, 1) + 1;
     plan->n_literals = n_literals;
     plan->literal_used = pp_calloc(n_literals + 1, 1);
     plan->literal_value = pp_calloc(n_literals + 1, sizeof *plan->literal_value);
@@ -321,6 +322,7 @@ ppto_status pp_plan_of_part(pp_plan *whole, pp_part *part, pp_plan **out, pp_err
     if (!plan) return PPTO_E_NOMEM;
     plan->ctx = whole->ctx;
     plan->refs = 1;
+    plan->serial = atomic_fetch_add(&whole->ctx->plans_made, 1) + 1;
     plan->types = part->types;
     part->types = NULL;
     plan->literal_used = pp_calloc(1, 1);

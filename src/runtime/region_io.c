@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/region_run.h"
+#include "runtime/tracing.h"
 
 static void done(pp_io_request *request)
 {
@@ -43,6 +44,7 @@ static ppto_status wait(pp_region_stream *s, pp_region_window *w)
     while (w->busy) pthread_cond_wait(&s->io->changed, &s->io->lock);
     pthread_mutex_unlock(&s->io->lock);
     w->used = false;
+    if (s->io->source) pp_tracing_request(s->io->source, s->path, &w->request);
     ppto_status status = pp_io_result(&w->request, &why);
     if (status == PPTO_OK) {
         atomic_fetch_add_explicit(s->io->moved, w->request.bytes, memory_order_relaxed); /* to be shown */

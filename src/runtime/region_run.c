@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/sync.h"
+#include "runtime/tracing.h"
 
 /* ---- memory of places --------------------------------------------------------------------------------- */
 
@@ -53,7 +54,7 @@ static ppto_status load_inputs(pp_region_run *r)
         const pp_place *place = &r->region->places.at[i];
         if (place->kind != PP_AT_INPUT || r->at[i].streamed || !r->at[i].array->file) continue;
         ppto_array *loaded;
-        PP_TRY(pp_array_in_memory(r->at[i].array, &loaded, &watch, r->err));
+        PP_TRY(pp_tracing_load(r->p, r->at[i].array, &loaded, &watch, r->err));
         pp_array_drop(r->at[i].array, PP_HOLD_PENDING, PPTO_HERE);
         r->at[i].array = loaded;
     }
@@ -110,6 +111,7 @@ ppto_status pp_region_part_open(pp_region_run *r, pp_part *take_part, pp_region_
     ppto_status status = pp_plan_of_part(r->p->plan, take_part, &plan, r->err);
     if (status == PPTO_OK) status = pp_program_of_plan(plan, &out->program);
     if (status == PPTO_OK) out->program->stop = r->p->stop;
+    if (status == PPTO_OK) out->program->source = r->p->source; /* it is gone before r->p is */
     for (size_t k = 0; status == PPTO_OK && k < take_part->reads.n; k++) {
         const pp_type *type = pp_type_get(out->program->plan->types, out->program->plan->inputs.at[k].type);
         status =
@@ -271,6 +273,7 @@ static ppto_status open_streams(pp_region_run *r, const pp_region_part *part)
     PP_TRY(pp_context_io(r->p->ctx, &engine, r->err));
     PP_TRY(pp_region_io_open(&r->io, engine, r->total, r->rows, part->reads.n + part->writes.n,
                              &r->p->progress.moved, r->err));
+    r->io.source = r->p->source;
     for (size_t k = 0; k < part->reads.n; k++) PP_TRY(add_stream(r, part->reads.at[k]));
     for (size_t k = 0; k < part->writes.n; k++) PP_TRY(add_stream(r, part->writes.at[k]));
     return PPTO_OK;

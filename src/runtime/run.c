@@ -5,6 +5,7 @@
 
 #include "base/fault.h"
 #include "runtime/sync.h"
+#include "runtime/tracing.h"
 
 typedef struct run {
     ppto_program *p;
@@ -17,6 +18,7 @@ typedef struct run {
     const pp_run_control *control;
     pp_ticket *ticket; /* NULL: there is no order of admission */
     bool partly;       /* it failed, but some outputs are there */
+    pp_tracing tracing;
     pp_error *err;
 } run;
 
@@ -251,6 +253,8 @@ static ppto_status dispatch(run *r)
     options.deadline_ns = r->control->deadline_ns;
     options.keep_going = r->control->keep_going;
     options.poll_ns = PP_CANCEL_POLL_NS;
+    if (r->tracing.source) options.ran = pp_tracing_ran;
+    options.ran_arg = &r->tracing;
     if (r->control->run) pp_run_watch(r->control->run, r->in->dispatch);
     ppto_status status = pp_dispatch_run(r->in->dispatch, &options, &failed, &inner);
     if (r->control->run) pp_run_watch(r->control->run, NULL);
@@ -339,7 +343,8 @@ static ppto_status load_files(run *r)
 {
     const pp_files_watch watch = pp_progress_watch(r->p, r->control);
     for (size_t i = 0; i < r->plan->inputs.n; i++)
-        if (r->inputs[i]->file) PP_TRY(pp_array_in_memory(r->inputs[i], &r->inputs[i], &watch, r->err));
+        if (r->inputs[i]->file)
+            PP_TRY(pp_tracing_load(r->p, r->inputs[i], &r->inputs[i], &watch, r->err));
     return PPTO_OK;
 }
 
@@ -348,7 +353,7 @@ static ppto_status save_sinks(run *r)
     const pp_files_watch watch = pp_progress_watch(r->p, r->control);
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
         ppto_array *a = r->results[first_of(r, i)];
-        if (r->p->sinks[i] && a) PP_TRY(pp_array_save(a, r->p->sinks[i], &watch, r->err));
+        if (r->p->sinks[i] && a) PP_TRY(pp_tracing_save(r->p, a, r->p->sinks[i], &watch, r->err));
     }
     return PPTO_OK;
 }
@@ -495,6 +500,7 @@ static ppto_status run_all(run *r, ppto_array **outputs)
     if (r->ticket)
         PP_TRY(pp_admission_wait(r->p->ctx, r->ticket, r->p->stats.predicted_peak_bytes, r->control, r->err));
     PP_TRY(pp_numbers_eval(r->plan, r->in->names, r->inputs, r->p->literals, r->in->value, r->err));
+    PP_TRY(pp_tracing_plan(&r->tracing, r->p, r->in->names, r->in->n_names));
     pp_pool_count(pool, &before);
     uint64_t held = owned_bytes(r->inputs, r->plan->inputs.n) +
                     owned_bytes(r->p->outputs, r->plan->flat.outputs.n) + r->in->scratch_bytes;
@@ -538,6 +544,7 @@ static ppto_status run_entered(ppto_program *p, ppto_array **outputs, const pp_r
     p->control = control;
     bool watched = p->ctx->ledger != NULL;
     for (size_t i = 0; watched && i < n_in; i++) pp_array_note(p->inputs[i], PP_HOLD_PENDING, control->site);
+    pp_tracing_begin(&r.tracing, p);
     ppto_status status = run_all(&r, outputs);
     p->control = NULL;
     if (watched && !p->whole)
@@ -549,6 +556,7 @@ static ppto_status run_entered(ppto_program *p, ppto_array **outputs, const pp_r
     }
     for (size_t i = 0; i < n_out; i++) pp_array_drop(r.results[i], PP_HOLD_PENDING, control->site);
     if (room != small) pp_free(room);
+    pp_tracing_end(&r.tracing, status);
     p->stats.run_seconds = (double)(pp_clock_ns() - start) * 1e-9;
     return status;
 }

@@ -70,7 +70,7 @@ struct ppto_context {
     uint64_t kernel_hits, kernel_misses;
     struct pp_syncs *syncs;             /* streams and events; made under lock */
     struct pp_drivers *_Atomic drivers; /* runs that nobody waits for; made under lock */
-    _Atomic uint64_t runs;              /* numbers given */
+    _Atomic uint64_t runs, plans_made;  /* numbers given */
     int pid;
     uint32_t workers;
 };
@@ -215,7 +215,8 @@ typedef struct pp_plan_step {
 
 typedef struct pp_plan {
     ppto_context *ctx;
-    uint32_t refs; /* programs and the cache; under ctx->lock */
+    uint32_t refs;   /* programs and the cache; under ctx->lock */
+    uint64_t serial; /* counts the plans of the context */
     uint64_t hash, last_use;
     pp_text signature;
     pp_recorded recorded; /* empty in the plan of a part */
@@ -375,8 +376,9 @@ struct ppto_program {
     PP_VEC(pp_task_record) log;
     size_t log_n;
     bool log_on;
-    int64_t *key;       /* room for pp_instance_key */
-    char **known_names; /* all inputs of the graph, needed or not */
+    struct pp_trace_source *source; /* where its runs are noted; NULL: nowhere */
+    int64_t *key;                   /* room for pp_instance_key */
+    char **known_names;             /* all inputs of the graph, needed or not */
     size_t n_known;
 };
 

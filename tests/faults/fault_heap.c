@@ -252,6 +252,33 @@ static ppto_status explain(ppto_context *ctx)
     return s;
 }
 
+static ppto_status traces(ppto_context *ctx)
+{
+    ppto_program *p;
+    ppto_trace *trace = NULL;
+    ppto_array *out[2] = {NULL, NULL};
+    char *bytes = NULL;
+    size_t n = 0;
+    ppto_status s = program(ctx, &p);
+    if (s == PPTO_OK) s = bind(ctx, p);
+    arm();
+    if (s == PPTO_OK) s = ppto_trace_create(ctx, NULL, &trace);
+    if (s == PPTO_OK) s = ppto_program_trace(p, trace, "p");
+    if (s == PPTO_OK) s = ppto_program_run(p, out);
+    for (int format = PPTO_TRACE_CHROME; s == PPTO_OK && format <= PPTO_TRACE_TIMELINE; format++) {
+        s = ppto_trace_write(trace, (ppto_trace_format)format, &bytes, &n);
+        ppto_text_free(bytes);
+    }
+    char *text = NULL;
+    if (s == PPTO_OK) s = ppto_trace_steps(trace, true, &text);
+    disarm();
+    ppto_text_free(text);
+    for (int i = 0; i < 2; i++) ppto_array_release(out[i]);
+    ppto_program_destroy(p);
+    ppto_trace_destroy(trace);
+    return s;
+}
+
 static ppto_status lists(ppto_context *ctx)
 {
     char *text = NULL;
@@ -384,6 +411,7 @@ static const scenario scenarios[] = {
     {"eval several", eval_several, false},
     {"streams", streams, false},
     {"memcheck", watched, true},
+    {"traces", traces, false},
 };
 
 static int failures;

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the steps of a plan are called and what they touch, copied when the plan first runs. Everything is
+ * taken from the plan alone and in time proportional to it: a trace must not slow down the run it is of. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/report.h"
+#include "runtime/sync.h"
+#include "runtime/tracing.h"
+
+enum { MOST_NAME = 160 }; /* bytes: enough for a dozen operators */
+
+typedef struct naming {
+    char text[MOST_NAME];
+    size_t at, left_out;
+    ppto_site site;
+} naming;
+
+static void add_operator(void *arg, const pp_origin *origin)
+{
+    naming *n = arg;
+    size_t length = strlen(origin->operator_name) + (n->at != 0 ? 2 : 0);
+    if (!n->site.file) n->site = origin->site;
+    if (n->left_out != 0 || n->at + length + 16 > sizeof n->text) {
+        n->left_out++;
+        return;
+    }
+    n->at += (size_t)snprintf(n->text + n->at, sizeof n->text - n->at, "%s%s", n->at != 0 ? ", " : "",
+                              origin->operator_name);
+}
+
+static const char *copy(pp_trace_plan *out, const char *text)
+{
+    return pp_arena_strndup(&out->arena, text, strlen(text));
+}
+
+/* A table in which names have the numbers they have in the plan's own, which others may be reading. */
+static ppto_status open_sizes(const pp_plan *plan, pp_sizes **out)
+{
+    const pp_sizes *from = pp_types_sizes(plan->types);
+    PP_TRY(pp_sizes_create(out));
+    for (size_t i = 0; i < pp_sizes_names(from); i++) {
+        const char *name = pp_sizes_name_at(from, i);
+        (void)pp_size_name(*out, name, strlen(name));
+    }
+    return PPTO_OK;
+}
+
+static uint64_t value_of(const pp_sizes *sizes, pp_size size, const int64_t *names)
+{
+    int64_t value = 0;
+    return pp_size_eval(sizes, size, names, &value) == PPTO_OK && value > 0 ? (uint64_t)value : 0;
+}
+
+static ppto_status name_group(const pp_plan *plan, uint32_t group, pp_sizes *sizes, pp_trace_plan *out,
+                              pp_trace_step *step)
+{
+    naming n = {.at = 0};
+    pp_size reads, writes;
+    PP_TRY(pp_report_operators(plan, group, add_operator, &n));
+    if (n.left_out != 0) snprintf(n.text + n.at, sizeof n.text - n.at, ", %zu more", n.left_out);
+    pp_report_bytes_formula(plan, group, sizes, &reads, &writes);
+    step->name = copy(out, n.text[0] ? n.text : "pieces joined");
+    step->kind = pp_report_kind(plan, group);
+    step->site = n.site;
+    step->site.function = NULL;
+    if (n.site.file) step->site.file = copy(out, n.site.file);
+    step->reads_bytes = value_of(sizes, reads, out->names);
+    step->writes_bytes = value_of(sizes, writes, out->names);
+    return step->name && (step->site.file || !n.site.file) ? PPTO_OK : PPTO_E_NOMEM;
+}
+
+static ppto_status name_sync(const ppto_program *p, uint32_t s, pp_trace_plan *out, pp_trace_step *step)
+{
+    const pp_plan_step *of = &p->plan->steps.at[s];
+    const pp_origin *origin = pp_plan_step_origin(p->plan, s);
+    step->kind = of->kind == PP_STEP_GATE ? "gate" : of->kind == PP_STEP_SYNC ? "sync" : "end";
+    bool wait = of->kind == PP_STEP_SYNC && p->plan->flat.syncs.at[of->which].kind == PP_SYNC_WAIT;
+    step->name = of->kind == PP_STEP_GATE  ? "enter stream"
+                 : of->kind == PP_STEP_END ? "leave stream"
+                 : wait                    ? "wait for event"
+                                           : "record event";
+    if (origin && origin->site.file) {
+        step->site = (ppto_site){copy(out, origin->site.file), NULL, origin->site.line};
+        if (!step->site.file) return PPTO_E_NOMEM;
+    }
+    return PPTO_OK;
+}
+
+static ppto_status name_steps(const ppto_program *p, pp_sizes *sizes, pp_trace_plan *out)
+{
+    for (uint32_t s = 0; s < out->n; s++) {
+        const pp_plan_step *of = &p->plan->steps.at[s];
+        pp_trace_step *step = &out->steps[s];
+        step->stream = copy(out, pp_program_stream(p, of->stream));
+        if (!step->stream) return PPTO_E_NOMEM;
+        PP_TRY(of->kind == PP_STEP_GROUP ? name_group(p->plan, of->which, sizes, out, step)
+                                         : name_sync(p, s, out, step));
+    }
+    return PPTO_OK;
+}
+
+static void *duplicate(pp_trace_plan *out, const void *from, size_t bytes)
+{
+    void *to = pp_arena_alloc(&out->arena, bytes + 1);
+    if (to && bytes != 0) memcpy(to, from, bytes);
+    return to;
+}
+
+ppto_status pp_trace_plan_make(const ppto_program *p, const int64_t *names, size_t n_names,
+                               pp_trace_plan *out)
+{
+    const pp_plan *plan = p->plan;
+    size_t n = plan->steps.n;
+    pp_sizes *sizes = NULL;
+    *out = (pp_trace_plan){.serial = plan->serial, .n_names = n_names, .n = (uint32_t)n};
+    out->names = duplicate(out, names, n_names * sizeof *names);
+    out->steps = pp_arena_alloc(&out->arena, (n + 1) * sizeof *out->steps);
+    out->first_need = duplicate(out, plan->first_need, (n + 1) * sizeof *out->first_need);
+    out->needs = duplicate(out, plan->needs.at, plan->needs.n * sizeof *out->needs);
+    if (!out->names || !out->steps || !out->first_need || !out->needs) return PPTO_E_NOMEM;
+    ppto_status status = open_sizes(plan, &sizes);
+    if (status == PPTO_OK) status = name_steps(p, sizes, out);
+    pp_sizes_destroy(sizes);
+    return status;
+}
+
+void pp_trace_plan_free(pp_trace_plan *plan)
+{
+    pp_arena_free(&plan->arena);
+}
+
+static bool same_step(const pp_trace_step *a, const pp_trace_step *b)
+{
+    const char *fa = a->site.file ? a->site.file : "", *fb = b->site.file ? b->site.file : "";
+    return strcmp(a->name, b->name) == 0 && strcmp(a->kind, b->kind) == 0 &&
+           strcmp(a->stream, b->stream) == 0 && strcmp(fa, fb) == 0 && a->site.line == b->site.line &&
+           a->reads_bytes == b->reads_bytes && a->writes_bytes == b->writes_bytes;
+}
+
+bool pp_trace_plan_same(const pp_trace_plan *a, const pp_trace_plan *b)
+{
+    if (a->n != b->n || memcmp(a->first_need, b->first_need, (a->n + 1) * sizeof *a->first_need) != 0)
+        return false;
+    if (memcmp(a->needs, b->needs, a->first_need[a->n] * sizeof *a->needs) != 0) return false;
+    for (uint32_t s = 0; s < a->n; s++)
+        if (!same_step(&a->steps[s], &b->steps[s])) return false;
+    return true;
+}

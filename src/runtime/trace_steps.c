@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The table of a trace: a line for every kernel and file, the longest first. A fused kernel is one line under
+ * the names of its operators: its time cannot be divided among them. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/report.h"
+#include "runtime/tracing.h"
+
+typedef struct row {
+    uint32_t step; /* of the view */
+    uint64_t times, tasks, bytes;
+    int64_t wall_ns, busy_ns, wait_ns;
+} row;
+
+/* ---- summing ------------------------------------------------------------------------------------------- */
+
+static void count_launch(const pp_trace_view *view, const pp_view_launch *launch, row *to)
+{
+    to->times++;
+    to->tasks += launch->tasks;
+    to->wall_ns += launch->end_ns - launch->start_ns;
+    to->busy_ns += launch->busy_ns;
+    to->wait_ns += launch->wait_ns;
+    if (launch->plan >= view->trace->plans.n) return;
+    const pp_trace_plan *plan = &view->trace->plans.at[launch->plan];
+    if (launch->plan_step < plan->n)
+        to->bytes += plan->steps[launch->plan_step].reads_bytes + plan->steps[launch->plan_step].writes_bytes;
+}
+
+static void count_file(const pp_trace_event *e, row *to)
+{
+    int64_t begun = e->begun_ns > e->start_ns ? e->begun_ns : e->start_ns;
+    to->times++;
+    to->tasks++;
+    to->wall_ns += e->end_ns - begun;
+    to->busy_ns += e->end_ns - begun;
+    to->wait_ns += begun - e->start_ns;
+    to->bytes += e->bytes;
+}
+
+static int by_wall(const void *left, const void *right)
+{
+    const row *a = left, *b = right;
+    if (a->wall_ns != b->wall_ns) return a->wall_ns > b->wall_ns ? -1 : 1;
+    return a->step < b->step ? -1 : a->step > b->step;
+}
+
+/* Rows of what was launched, read or written; the longest first. */
+static size_t sum(const pp_trace_view *view, row *rows)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < view->steps.n; i++) rows[i] = (row){.step = i};
+    for (size_t i = 0; i < view->launches.n; i++)
+        count_launch(view, &view->launches.at[i], &rows[view->launches.at[i].step]);
+    for (size_t i = 0; i < view->spans.n; i++) {
+        const pp_view_span *span = &view->spans.at[i];
+        if (span->e.kind == PP_TRACE_READ || span->e.kind == PP_TRACE_WRITE)
+            count_file(&span->e, &rows[span->step]);
+    }
+    for (size_t i = 0; i < view->steps.n; i++)
+        if (rows[i].times != 0) rows[n++] = rows[i];
+    if (n != 0) qsort(rows, n, sizeof *rows, by_wall);
+    return n;
+}
+
+/* ---- printing ------------------------------------------------------------------------------------------ */
+
+static double gb_per_s(const row *r)
+{
+    return r->wall_ns > 0 ? (double)r->bytes / (double)r->wall_ns : 0;
+}
+
+static void add_place(const ppto_site *site, pp_text *out)
+{
+    if (site->file) pp_text_add(out, "%s:%" PRId32, site->file, site->line);
+}
+
+static void print_cell(pp_text *out, const char *text)
+{
+    size_t wide = 0; /* characters: the unit may be "µs" */
+    for (const char *c = text; *c; c++) wide += ((unsigned char)*c & 0xc0) != 0x80;
+    pp_text_add(out, "%*s%s", wide < 10 ? (int)(10 - wide) : 0, "", text);
+}
+
+static void print_time(pp_text *out, int64_t ns)
+{
+    pp_text text = {0};
+    pp_text_time(&text, ns);
+    print_cell(out, text.at ? text.at : "");
+    pp_text_free(&text);
+}
+
+static void print_row(const pp_trace_view *view, const row *r, pp_text *out)
+{
+    const pp_trace_step *step = &view->steps.at[r->step].s;
+    pp_text bytes = {0};
+    print_time(out, r->wall_ns);
+    print_time(out, r->busy_ns);
+    print_time(out, r->wait_ns);
+    pp_text_bytes(&bytes, r->bytes);
+    print_cell(out, bytes.at ? bytes.at : "");
+    pp_text_add(out, "%8.2f %6" PRIu64 " %7" PRIu64 "  %-8s %s", gb_per_s(r), r->times, r->tasks, step->kind,
+                step->name);
+    if (step->stream[0]) pp_text_add(out, ", stream %s", step->stream);
+    if (step->site.file) pp_text_add(out, "  ");
+    add_place(&step->site, out);
+    pp_text_add(out, "\n");
+    pp_text_free(&bytes);
+}
+
+static void json_row(const pp_trace_view *view, const row *r, pp_text *out)
+{
+    const pp_trace_step *step = &view->steps.at[r->step].s;
+    pp_text place = {0};
+    pp_text_add(out, "{\"ops\": ");
+    pp_text_json(out, step->name);
+    pp_text_add(out, ", \"kind\": \"%s\", \"stream\": ", step->kind);
+    pp_text_json(out, step->stream);
+    add_place(&step->site, &place);
+    pp_text_add(out, ", \"site\": ");
+    if (place.at)
+        pp_text_json(out, place.at);
+    else
+        pp_text_add(out, "null");
+    pp_text_free(&place);
+    pp_text_add(out,
+                ", \"launches\": %" PRIu64 ", \"tasks\": %" PRIu64 ", \"bytes\": %" PRIu64
+                ", \"wall_ns\": %" PRId64 ", \"busy_ns\": %" PRId64 ", \"wait_ns\": %" PRId64
+                ", \"gb_per_s\": %.6g}",
+                r->times, r->tasks, r->bytes, r->wall_ns, r->busy_ns, r->wait_ns, gb_per_s(r));
+}
+
+ppto_status pp_trace_steps(const pp_trace_view *view, bool json, pp_text *out)
+{
+    row *rows = pp_calloc(view->steps.n + 1, sizeof *rows);
+    if (!rows) return PPTO_E_NOMEM;
+    size_t n = sum(view, rows);
+    if (json)
+        pp_text_add(out,
+                    "{\"schema\": \"ppto-steps/1\", \"runs\": %" PRIu64 ", \"dropped_events\": %" PRIu64
+                    ", \"steps\": [",
+                    view->runs, view->dropped);
+    else
+        pp_text_add(out, "      time   workers   waiting     bytes    GB/s  times   tasks  kind     what\n");
+    for (size_t i = 0; i < n; i++) {
+        if (json) pp_text_add(out, i ? ",\n " : "\n ");
+        if (json)
+            json_row(view, &rows[i], out);
+        else
+            print_row(view, &rows[i], out);
+    }
+    if (json)
+        pp_text_add(out, "]}\n");
+    else if (view->dropped != 0)
+        pp_text_add(out, "%" PRIu64 " older events were dropped and are not counted\n", view->dropped);
+    pp_free(rows);
+    return PPTO_OK;
+}
