@@ -64,6 +64,17 @@ typedef struct ppto_trace_counts {
 } ppto_trace_counts;
 PPTO_API ppto_status ppto_trace_count(ppto_trace *trace, ppto_trace_counts *counts);
 
+/* ---- pictures of what will run ---- */
+
+typedef enum ppto_picture_format {
+    PPTO_PICTURE_SVG, /* laid out here: nothing else is needed */
+    PPTO_PICTURE_DOT  /* for Graphviz */
+} ppto_picture_format;
+/* Inputs, kernels with the operators fused into them, results, and the values between them with their types;
+ * bytes, as far as the sizes of inputs are bound or declared; and why two kernels are not one.
+ * returns  PPTO_OK and *text (ppto_text_free); E_VALUE, E_BUSY, E_NOMEM; what ppto_program_explain returns */
+PPTO_API ppto_status ppto_program_picture(ppto_program *program, ppto_picture_format format, char **text);
+
 #ifdef __cplusplus
 }
 #endif

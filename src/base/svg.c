@@ -9,19 +9,20 @@
 static const struct {
     const char *name;
     double size;
-} styles[] = {{"p", 12}, {"s", 10.5}, {"h", 16}, {"b", 12}, {"i", 11}};
+} styles[] = {{"p", 12}, {"s", 10.5}, {"h", 16}, {"b", 12}, {"i", 11}, {"t", 12}, {"w", 10.5}};
 
 static const char sheet[] =
     "<style>\n"
     "svg{background:#fff}\n"
     "text{font-family:system-ui,'DejaVu Sans',Helvetica,Arial,sans-serif;fill:#1b1f24}\n"
     ".p{font-size:12px}.s{font-size:10.5px;fill:#5b6570}.h{font-size:16px;font-weight:600}"
-    ".b{font-size:12px;font-weight:600}.i{font-size:11px;fill:#10141a}\n"
-    ".r{stroke:#d7dce2;stroke-width:1;fill:none}.e{stroke:#6b7682;stroke-width:1.2;fill:none}"
-    ".m{stroke:#c2410c;stroke-width:1.2;stroke-dasharray:4 3;fill:none}\n"
-    "@media(prefers-color-scheme:dark){svg{background:#14181d}text{fill:#e6e9ed}.s{fill:#9aa5b1}.i{fill:#"
-    "10141a}"
-    ".r{stroke:#323a44}.e{stroke:#8d99a6}.m{stroke:#fb923c}}\n"
+    ".b{font-size:12px;font-weight:600}.i{font-size:11px;fill:#10141a}"
+    ".t{font-size:12px;font-weight:600;fill:#10141a}.w{font-size:10.5px;fill:#b93c08}\n"
+    ".g{fill:#fff}.r{stroke:#d7dce2;fill:none}.e{stroke:#6b7682;stroke-width:1.2;fill:none}"
+    ".m{stroke:#c2410c;stroke-width:1.2;stroke-dasharray:5 3;fill:none}\n"
+    "@media(prefers-color-scheme:dark){svg{background:#14181d}text{fill:#e6e9ed}.s{fill:#9aa5b1}"
+    ".i,.t{fill:#10141a}.w{fill:#fb923c}.g{fill:#14181d}.r{stroke:#323a44}.e{stroke:#8d99a6}"
+    ".m{stroke:#fb923c}}\n"
     "</style>\n";
 
 void pp_svg_begin(pp_text *out, double width, double height, const char *title)
@@ -90,6 +91,12 @@ void pp_svg_box(pp_text *out, double x, double y, double width, double height, d
     pp_text_add(out, "><title>");
     pp_text_xml(out, tip);
     pp_text_add(out, "</title></rect>\n");
+}
+
+void pp_svg_back(pp_text *out, double x, double y, double width, double height)
+{
+    pp_text_add(out, "<rect class=\"g\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n", x, y,
+                width, height);
 }
 
 void pp_svg_rule(pp_text *out, double x1, double y1, double x2, double y2)

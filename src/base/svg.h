@@ -11,12 +11,14 @@
 void pp_svg_begin(pp_text *out, double width, double height, const char *title);
 void pp_svg_end(pp_text *out);
 
-typedef enum pp_svg_style {               /* of texts */
-                            PP_SVG_PLAIN, /* 12 px */
-                            PP_SVG_SMALL, /* 10.5 px, grey */
-                            PP_SVG_HEAD,  /* 16 px, bold */
-                            PP_SVG_BOLD,  /* 12 px */
-                            PP_SVG_INSIDE /* 11 px, dark: on a coloured box */
+typedef enum pp_svg_style {                /* of texts */
+                            PP_SVG_PLAIN,  /* 12 px */
+                            PP_SVG_SMALL,  /* 10.5 px, grey */
+                            PP_SVG_HEAD,   /* 16 px, bold */
+                            PP_SVG_BOLD,   /* 12 px */
+                            PP_SVG_INSIDE, /* 11 px, dark: on a coloured box */
+                            PP_SVG_TITLE,  /* 12 px, bold, dark: the same */
+                            PP_SVG_WARN    /* 10.5 px, orange */
 } pp_svg_style;
 typedef enum pp_svg_anchor { PP_SVG_START, PP_SVG_MIDDLE, PP_SVG_END } pp_svg_anchor;
 
@@ -29,6 +31,8 @@ double pp_svg_text_width(pp_svg_style style, const char *text); /* about */
 /* A box; fill: a colour; tip: a tooltip of lines, NULL: none. */
 void pp_svg_box(pp_text *out, double x, double y, double width, double height, double radius,
                 const char *fill, const char *tip);
+/* A box of the background's colour: under a text that lies on a line. */
+void pp_svg_back(pp_text *out, double x, double y, double width, double height);
 /* A thin line of the scheme's grid. */
 void pp_svg_rule(pp_text *out, double x1, double y1, double x2, double y2);
 

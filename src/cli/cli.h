@@ -54,8 +54,9 @@ typedef struct cli_arguments {
     const char *trace;      /* a path or NULL */
     const char *timeline;   /* a path or NULL */
     bool memcheck;
-    const char *memcheck_json, *svg, *folded; /* paths or NULL */
-    const char *stage;                        /* of explain, or NULL */
+    const char *memcheck_json, *folded; /* paths or NULL */
+    const char *stage;                  /* of explain, or NULL */
+    const char *svg, *dot;              /* of explain and memcheck: paths or NULL */
     uint64_t warmup, repeats;
     double rtol, atol;
 } cli_arguments;

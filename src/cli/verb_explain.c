@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ppto explain: what the plan of a text does. All words and numbers come from the library. */
+ * ppto explain: what the plan of a text does. All words and numbers come from the library. Pictures go to
+ * files beside the text; one that goes to standard output (-) takes its place. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,22 @@ static int find_stage(const cli_arguments *arguments, ppto_explain_stage *stage)
                     arguments->stage);
 }
 
+static bool is_pipe(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
+static int draw(const cli_recording *recording, ppto_picture_format format, const char *path)
+{
+    char *text = NULL;
+    if (path == NULL) return CLI_OK;
+    ppto_status status = ppto_program_picture(recording->program, format, &text);
+    if (status != PPTO_OK) return cli_fail_run(recording, status);
+    int code = cli_write_text(path, text, strlen(text));
+    ppto_text_free(text);
+    return code;
+}
+
 static int explain(cli_recording *recording, const cli_arguments *arguments, ppto_explain_stage stage)
 {
     size_t *all = malloc(recording->n * sizeof *all);
@@ -33,6 +50,9 @@ static int explain(cli_recording *recording, const cli_arguments *arguments, ppt
     int code = cli_compile(recording, all, recording->n);
     free(all);
     if (code != CLI_OK) return code;
+    code = draw(recording, PPTO_PICTURE_SVG, arguments->svg);
+    if (code == CLI_OK) code = draw(recording, PPTO_PICTURE_DOT, arguments->dot);
+    if (code != CLI_OK || is_pipe(arguments->svg) || is_pipe(arguments->dot)) return code;
     char *text = NULL;
     ppto_status status = ppto_program_explain(recording->program, stage, arguments->json, &text);
     if (status != PPTO_OK) return cli_fail_run(recording, status);
@@ -45,6 +65,8 @@ int cli_explain(const cli_arguments *arguments)
     cli_recording recording = {0};
     ppto_explain_stage stage;
     int code = find_stage(arguments, &stage);
+    if (code == CLI_OK && is_pipe(arguments->svg) && is_pipe(arguments->dot))
+        code = cli_fail(CLI_USAGE, "--svg - and --dot - both want standard output: give one a file");
     if (code == CLI_OK) code = cli_record(&recording, arguments, true, false);
     if (code == CLI_OK) code = explain(&recording, arguments, stage);
     cli_recording_free(&recording);

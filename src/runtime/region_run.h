@@ -45,7 +45,7 @@ typedef struct pp_region_io {
     int64_t total, rows, pieces;
     pp_region_stream *streams;
     size_t n_streams;
-    _Atomic uint64_t *moved; /* counts bytes read and written */
+    _Atomic uint64_t *moved;        /* counts bytes read and written */
     struct pp_trace_source *source; /* where reads and writes are noted; NULL: nowhere */
     pp_error *err;
 } pp_region_io;

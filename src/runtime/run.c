@@ -343,8 +343,7 @@ static ppto_status load_files(run *r)
 {
     const pp_files_watch watch = pp_progress_watch(r->p, r->control);
     for (size_t i = 0; i < r->plan->inputs.n; i++)
-        if (r->inputs[i]->file)
-            PP_TRY(pp_tracing_load(r->p, r->inputs[i], &r->inputs[i], &watch, r->err));
+        if (r->inputs[i]->file) PP_TRY(pp_tracing_load(r->p, r->inputs[i], &r->inputs[i], &watch, r->err));
     return PPTO_OK;
 }
 

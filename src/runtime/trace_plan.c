@@ -81,7 +81,9 @@ static ppto_status name_sync(const ppto_program *p, uint32_t s, pp_trace_plan *o
                  : wait                    ? "wait for event"
                                            : "record event";
     if (origin && origin->site.file) {
-        step->site = (ppto_site){copy(out, origin->site.file), NULL, origin->site.line};
+        step->site = origin->site;
+        step->site.function = NULL;
+        step->site.file = copy(out, origin->site.file);
         if (!step->site.file) return PPTO_E_NOMEM;
     }
     return PPTO_OK;

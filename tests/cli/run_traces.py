@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What --trace, --timeline and --stats write: Chrome JSON, Perfetto's protobuf (decoded here by the numbers of its
-.proto files), SVG, the table of steps.
+.proto files), SVG, the table of steps; and what explain --svg and --dot draw.
 
 usage: run_traces.py PPTO [WORD]      TAP on standard output; with WORD only the tests that contain it"""
 
@@ -220,6 +220,47 @@ def stats_say_what_took_how_long(ppto):
     expect(files["read big.npy"]["bytes"] == 8 * BIG and files["write out.npy"]["bytes"] == 4 * BIG, files)
 
 
+# ---- pictures of plans ----
+
+def pictures_of_plans(ppto):
+    text = check(ppto("explain", "softmax(x @ w) + sum(exp(x))", "x=f32[256,64]", "w=f32[64,64]", "--svg", "g.svg",
+                      "--dot", "g.dot"), 0).stdout
+    expect(b"kernels" in text, "the text is there too")
+    words = svg_words("g.svg")
+    expect({"x", "w", "result 0", "matmul", "not fused: contract", "f32[256, 64], 64.0 KiB"} <= words, words)
+    tips = {t.text for t in xml.parse("g.svg").getroot().iter(SVG + "title")}
+    expect("a product is computed by a kernel of its own frame" in tips, tips)
+    dot = read("g.dot").decode()
+    expect(dot.startswith("digraph ppto {") and dot.rstrip().endswith("}") and dot.count("{") == dot.count("}"), dot)
+    expect(dot.count(" -> ") == 6 and "not fused: contract" in dot, dot)
+
+
+def pictures_with_open_sizes(ppto):
+    check(ppto("explain", "softmax(x @ w)", "x=f32[N,512]", "w=f32[512,10]", "--svg", "n.svg"), 0)
+    expect({"f32[N, 512]", "f32[N, 10]"} <= svg_words("n.svg"), svg_words("n.svg"))
+
+
+def picture_to_standard_output(ppto):
+    result = check(ppto("explain", "x + 1", "x=f32[4]", "--svg", "-"), 0)
+    expect(xml.fromstring(result.stdout).tag == SVG + "svg", result.stdout)
+    expect(check(ppto("explain", "x + 1", "x=f32[4]", "--dot", "-"), 0).stdout.startswith(b"digraph"), "dot")
+    check(ppto("explain", "x + 1", "x=f32[4]", "--dot", "-", "--svg", "-"), 2, err=["both want standard output"])
+    check(ppto("explain", "x + 1", "x=f32[4]", "--svg", "nowhere/g.svg"), 3)
+
+
+def large_graphs_stay_legible(ppto):
+    """A hundred kernels: boxes do not overlap."""
+    lines = ["input x: f32[64, 64]", "h0 = x"] + [f"h{i} = h{i - 1} @ x + h{i - 1}" for i in range(1, 100)]
+    write("deep.ppto", "\n".join(lines) + "\noutput y = h99\n")
+    check(ppto("explain", "deep.ppto", "--svg", "deep.svg"), 0)
+    boxes = [tuple(float(b.get(k)) for k in ("x", "y", "width", "height"))
+             for b in xml.parse("deep.svg").getroot().iter(SVG + "rect") if b.get("fill")]
+    expect(len(boxes) > 100, len(boxes))
+    for i, (x, y, w, h) in enumerate(boxes):
+        for X, Y, W, H in boxes[:i]:
+            expect(x >= X + W or X >= x + w or y >= Y + H or Y >= y + h, "boxes overlap")
+
+
 def a_failed_run_writes_no_trace(ppto):
     check(ppto("run", "take(x, i)", "x=f32[2]", "i=i32[1]:integers(5,6)", "--trace", "never.json"), 2)
     expect(not os.path.exists("never.json"), "a file appeared")
@@ -231,7 +272,8 @@ BIG = 1 << 21
 TESTS = [tasks_follow_each_other_on_a_worker, operators_are_named, edges_are_arrows_between_tasks, memory_is_a_counter,
          files_by_pieces, names_with_odd_characters, perfetto_says_what_chrome_says,
          perfetto_has_flows_counters_and_names, protobuf_is_smaller, timeline_is_a_picture, timeline_stays_small,
-         stats_say_what_took_how_long, a_failed_run_writes_no_trace]
+         stats_say_what_took_how_long, pictures_of_plans, pictures_with_open_sizes, picture_to_standard_output,
+         large_graphs_stay_legible, a_failed_run_writes_no_trace]
 
 
 def main(arguments):

@@ -247,6 +247,12 @@ static ppto_status explain(ppto_context *ctx)
             if (s == PPTO_OK && !text) s = PPTO_E_INTERNAL;
             ppto_text_free(text);
         }
+    for (int format = PPTO_PICTURE_SVG; s == PPTO_OK && format <= PPTO_PICTURE_DOT; format++) {
+        char *text = NULL;
+        s = ppto_program_picture(p, (ppto_picture_format)format, &text);
+        if (s == PPTO_OK && !text) s = PPTO_E_INTERNAL;
+        ppto_text_free(text);
+    }
     disarm();
     ppto_program_destroy(p);
     return s;

@@ -237,6 +237,9 @@ Test(traces, wrong_calls_are_refused)
     cr_expect_eq(ppto_trace_write(other_trace, PPTO_TRACE_CHROME, NULL, &n), PPTO_E_VALUE);
     cr_expect_eq(ppto_trace_steps(NULL, true, &bytes), PPTO_E_VALUE);
     cr_expect_eq(ppto_trace_count(other_trace, &counts), PPTO_E_VALUE);
+    cr_expect_eq(ppto_program_picture(NULL, PPTO_PICTURE_SVG, &bytes), PPTO_E_VALUE);
+    cr_expect_eq(ppto_program_picture(p, PPTO_PICTURE_SVG, NULL), PPTO_E_VALUE);
+    cr_expect_eq(ppto_program_picture(p, (ppto_picture_format)7, &bytes), PPTO_E_VALUE);
     ppto_trace_destroy(other_trace);
     ppto_trace_destroy(NULL);
     ppto_program_destroy(p);
