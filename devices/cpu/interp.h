@@ -257,6 +257,7 @@ typedef struct pp_body {
     uint32_t value;               /* the view of a factor of a contraction */
     uint8_t value_level;
     bool inner;
+    bool against;    /* its fold takes its operand as it lies (interp_against.c); the steps are not run */
     bool only_folds; /* nothing else is seen of its tiles: no store, check or kept value */
 } pp_body;
 
@@ -382,6 +383,8 @@ size_t pp_interp_reserve(size_t *total, size_t bytes);
 ppto_status pp_interp_layout(pp_launch *launch, uint32_t workers, bool *again, pp_error *err);
 /* Plans a body of the program's code with tiles of rows x cols. */
 ppto_status pp_interp_plan_stage(pp_launch *launch, uint32_t stage, size_t *minor_bytes, size_t *hot_bytes);
+/* interp_against.c: whether the body is one fold of a load that lies against the lanes. */
+bool pp_interp_against(const pp_launch *launch, const pp_body *body);
 /* interp_fold.c: scratch of pp_fold_temp for vectors of `width` elements. */
 size_t pp_fold_temp_bytes(int64_t width);
 /* interp_fold.c: rows up to so long are folded all at once where there are some. */

@@ -128,9 +128,8 @@ static void advance(const pp_work *w, const pp_fold *fold, size_t elements, cons
         in[i] = (const char *)in[i] + elements * ppto_dtype_size((ppto_dtype)code[fold->input[i]].dtype);
 }
 
-/* Joins lanes by halving; a lane is `each` neighbouring elements. */
-static void join_lanes(const pp_work *w, const pp_fold_code *code, size_t lanes, size_t each,
-                       void *const *state)
+void pp_fold_join_lanes(const pp_work *w, const pp_fold_code *code, size_t lanes, size_t each,
+                        void *const *state)
 {
     const pp_fold *fold = code->fold;
     for (size_t h = PP_LANES / 2; h > 0; h /= 2) {
@@ -158,7 +157,7 @@ static void lanes_by_functions(const pp_work *w, const pp_fold_code *code, size_
         advance(w, fold, PP_LANES, at);
         fold_in(w, code, m, temp.lanes, at, k0 + (int64_t)k, 1, temp.lifted);
     }
-    join_lanes(w, code, lanes, 1, temp.lanes);
+    pp_fold_join_lanes(w, code, lanes, 1, temp.lanes);
     for (unsigned s = 0; s < fold->n_states; s++) memcpy(state[s], temp.lanes[s], state_size(fold, s));
 }
 
@@ -194,7 +193,7 @@ static void fold_turned(const pp_work *w, const pp_fold_code *code, const uint32
         in[fold->n_inputs] = temp.position;
         run_function(w, code->lift, n, temp.lifted, in);
     }
-    join_lanes(w, code, w->cols, rows, temp.lifted);
+    pp_fold_join_lanes(w, code, w->cols, rows, temp.lifted);
     for (unsigned s = 0; s < fold->n_states; s++)
         memcpy(state[s], temp.lifted[s], rows * state_size(fold, s));
 }
@@ -358,7 +357,9 @@ void pp_work_fold_tile(pp_work *w, const pp_body *body)
             target(w, code->fold, at, state);
         else
             for (unsigned s = 0; s < code->fold->n_states; s++) state[s] = w->scratch + at->state[s];
-        if (is_lanes(w))
+        if (body->against)
+            pp_work_fold_against(w, body, state, !accumulates(w, code));
+        else if (is_lanes(w))
             fold_lanes(w, code, body->input[f], state, from == 0);
         else
             fold_rows(w, code, body->input[f], state, whole ? from == 0 : from % length == 0);

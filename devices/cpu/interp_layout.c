@@ -16,11 +16,13 @@
 #define TRIAL_COLS 256u
 #define STRIP 512 /* columns of a strip of ROWS */
 #define STRIP_LEAST 16
-#define LINE 16         /* rows of a tile of LANES that turns a tensor */
-#define MAP_BYTES 16384 /* of a tile of an output of MAP: it is looked at once more for NaN */
-#define WHOLE_MAX 16384 /* elements of a tile of LANES whose folds take any length */
-#define SQUARE 64       /* side of a tile that turns a tensor */
-#define GUARD_LEAST 256 /* columns of a tile that ends where guards change */
+#define LINE 16          /* rows of a tile of LANES that turns a tensor */
+#define MAP_BYTES 16384  /* of a tile of an output of MAP: it is looked at once more for NaN */
+#define WHOLE_MAX 16384  /* elements of a tile of LANES whose folds take any length */
+#define AGAINST_ROWS 128 /* of a tile that is folded as it lies against the lanes: its states lie in L1, */
+#define AGAINST_COLS 256 /* and its columns are a share of a block */
+#define SQUARE 64        /* side of a tile that turns a tensor */
+#define GUARD_LEAST 256  /* columns of a tile that ends where guards change */
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -156,6 +158,16 @@ static bool all_whole(const pp_launch *launch)
     return whole;
 }
 
+/* Whether all inner stages fold what lies against the lanes as it lies. */
+static bool all_against(const pp_launch *launch)
+{
+    const pp_program *p = launch->variant->program;
+    bool against = p->frame == PP_FRAME_LANES && p->n_buffers == 0 && p->n_folds > 0;
+    for (uint32_t s = 0; s < p->n_stages; s++)
+        against = against && (!p->stages[s].inner || pp_interp_against(launch, &launch->bodies[s]));
+    return against;
+}
+
 static int64_t stored_size(const pp_launch *launch)
 {
     int64_t size = 1;
@@ -244,6 +256,7 @@ static void lanes_tiles(pp_launch *launch, int64_t elements, int64_t *rows, int6
     if (k <= (int64_t)PP_TURNED_COLUMNS && *rows > LINE) *rows &= ~(int64_t)(LINE - 1);
     if (turns(launch)) *rows = larger(*rows, LINE); /* whole cache lines of what lies against the lanes */
     if (kept > 0) *rows = larger(1, smaller(*rows, PP_BUFFER_BYTES / kept));
+    if (all_against(launch)) *rows = AGAINST_ROWS, *cols = smaller(k, AGAINST_COLS);
     *rows = smaller(*rows, launch->space.dim[PP_DIM_ROWS].total);
 }
 
@@ -305,7 +318,7 @@ static bool needs_temp(const pp_launch *launch, const pp_fold_code *code)
 
 static int64_t temp_width(pp_launch *launch)
 {
-    int64_t width = 0;
+    int64_t width = all_against(launch) ? (int64_t)(launch->rows * PP_LANES) : 0;
     for (uint32_t f = 0; f < launch->variant->program->n_folds; f++) {
         const pp_fold_code *code = &launch->kernel->folds[f];
         if (launch->cols <= pp_fold_turned_columns(code))
@@ -424,6 +437,8 @@ static ppto_status layout(pp_launch *launch, uint32_t workers, bool *again, pp_e
     else
         PP_TRY(set_tiles(launch, workers));
     PP_TRY(plan_stages(launch, &minor_bytes, &hot_bytes));
+    const bool against = all_against(launch);
+    for (uint32_t s = 0; s < p->n_stages; s++) launch->bodies[s].against = against && p->stages[s].inner;
     if (factor_bytes > minor_bytes) minor_bytes = factor_bytes;
     if (temp_elements < launch->rows * launch->cols) temp_elements = launch->rows * launch->cols;
     pp_interp_phases(launch, workers);

@@ -90,7 +90,7 @@ static void run_inner(pp_work *w, const pp_body *body, int64_t first, int64_t le
     w->length = length;
     for (int64_t at = first; at < first + length; at += launch->minor.width) {
         pp_work_range(w, minor, at, (size_t)smaller(launch->minor.width, first + length - at));
-        pp_work_steps(w, body, PP_GROUP_MINOR);
+        if (!body->against) pp_work_steps(w, body, PP_GROUP_MINOR);
         if (body->n_folds > 0) pp_work_fold_tile(w, body);
         if (pp_work_fold_settled(w, body)) break;
     }

@@ -122,6 +122,12 @@ void pp_fold_temp_at(const pp_work *w, pp_fold_temp *out);
 void pp_fold_lift(const pp_work *w, const pp_fold_code *code, size_t n, void *const *state,
                   const void *const *in, int64_t k0, int64_t k_step);
 void pp_fold_join(const pp_work *w, const pp_fold_code *code, size_t n, void *const *a, const void *const *b);
+/* Joins lanes by halving; a lane is `each` neighbouring elements. */
+void pp_fold_join_lanes(const pp_work *w, const pp_fold_code *code, size_t lanes, size_t each,
+                        void *const *state);
+/* interp_against.c: the tile into the state of each row, by lanes or in any order; by lanes it is there when
+ * the block is complete. */
+void pp_work_fold_against(pp_work *w, const pp_body *body, void *const *state, bool lanes);
 /* interp_scan.c */
 void pp_work_scan(pp_work *w, const pp_step *step);
 
