@@ -69,7 +69,7 @@ static ppto_status open_npy(pp_reader *r, pp_error *err)
     PP_TRY(pp_npy_read_header(r->source.fd, &r->info, err));
     if (r->source.stream) return PPTO_OK;
     r->data_at = (int64_t)lseek(r->source.fd, 0, SEEK_CUR);
-    r->in_place = !r->info.swap && !r->info.fortran;
+    r->in_place = !r->info.fortran;
     return PPTO_OK;
 }
 
@@ -80,7 +80,7 @@ static ppto_status open_archive(pp_reader *r, const pp_file_name *name, pp_error
                        "an archive cannot be read from a pipe, a device or an empty file");
     if (name->format == PP_FORMAT_NPZ) return pp_npz_open(&r->source, name->name, &r->npz, &r->info, err);
     PP_TRY(pp_safetensors_find(&r->source, name->name, &r->info, &r->data_at, err));
-    r->in_place = !r->info.swap;
+    r->in_place = true;
     return PPTO_OK;
 }
 

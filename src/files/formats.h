@@ -26,7 +26,7 @@ typedef struct pp_reader {
     pp_source source;
     pp_npy_info info;
     int64_t data_at; /* offset of the data when they lie in the file as they are, else -1 */
-    bool in_place;   /* and row-major, in the machine's order */
+    bool in_place;   /* and row-major; pp_npy_put_right does the rest */
     pp_npz *npz;
 } pp_reader;
 

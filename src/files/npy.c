@@ -25,9 +25,10 @@ static void swap_bytes(unsigned char *at, size_t n, size_t size)
         }
 }
 
-static void put_right(const pp_npy_info *info, unsigned char *at, size_t n, size_t size)
+void pp_npy_put_right(const pp_npy_info *info, void *elements, size_t n)
 {
-    if (info->swap) swap_bytes(at, n, size);
+    unsigned char *at = elements;
+    if (info->swap) swap_bytes(at, n, pp_npy_dtype_size(info->dtype));
     if (info->dtype == PPTO_BOOL)
         for (size_t i = 0; i < n; i++) at[i] = at[i] != 0;
 }
@@ -76,7 +77,7 @@ static ppto_status read_rows(const pp_files_from *from, const pp_npy_info *info,
     for (size_t at = 0; at < info->bytes;) {
         size_t left = info->bytes - at, step = left < PP_FILES_STEP ? left : PP_FILES_STEP;
         PP_TRY(read_exactly(from, dst + at, step, left - step, watch, err));
-        put_right(info, dst + at, step / size, size);
+        pp_npy_put_right(info, dst + at, step / size);
         at += step;
     }
     return PPTO_OK;
@@ -94,7 +95,7 @@ static ppto_status read_fortran(const pp_files_from *from, const pp_npy_info *in
         size_t step = left < CHUNK ? left : CHUNK;
         status = read_exactly(from, chunk, step, left - step, watch, err);
         if (status != PPTO_OK) break;
-        put_right(info, chunk, step / size, size);
+        pp_npy_put_right(info, chunk, step / size);
         for (size_t at = 0; at < step; at += size) {
             memcpy(dst + w.offset, chunk + at, size);
             walk_on(&w, info);

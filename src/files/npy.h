@@ -37,6 +37,9 @@ ppto_status pp_npy_data_from(const pp_files_from *from, const pp_npy_info *info,
 ppto_status pp_npy_read_data(int fd, const pp_npy_info *info, void *dst, const pp_files_watch *watch,
                              pp_error *err);
 
+/* Makes n elements that lie as in the file into those of this machine: order of bytes, bools 0 or 1. */
+void pp_npy_put_right(const pp_npy_info *info, void *elements, size_t n);
+
 /* The header that pp_npy_write writes: *length bytes, then *bytes of data follow. Errors as there. */
 enum { PP_NPY_HEADER = 1024 };
 ppto_status pp_npy_make_header(ppto_dtype dtype, int rank, const int64_t *shape, char head[PP_NPY_HEADER],

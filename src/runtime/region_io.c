@@ -54,12 +54,6 @@ static ppto_status wait(pp_region_stream *s, pp_region_window *w)
                    why.text[0] ? why.text : ppto_status_text(status));
 }
 
-/* Bools of a file may be any byte. */
-static void make_bools(unsigned char *at, size_t n)
-{
-    for (size_t i = 0; i < n; i++) at[i] = at[i] != 0;
-}
-
 ppto_status pp_region_io_before(pp_region_io *io, int64_t piece)
 {
     for (size_t k = 0; k < io->n_streams; k++) {
@@ -72,7 +66,7 @@ ppto_status pp_region_io_before(pp_region_io *io, int64_t piece)
         for (; s->next < io->pieces && s->next < piece + PP_REGION_DEPTH; s->next++)
             submit(s, s->next, PP_IO_READ);
         PP_TRY(wait(s, w));
-        if (s->dtype == PPTO_BOOL) make_bools(w->data, w->request.bytes);
+        pp_npy_put_right(s->info, w->data, w->request.bytes / ppto_dtype_size(s->info->dtype));
     }
     return PPTO_OK;
 }

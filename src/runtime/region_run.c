@@ -250,6 +250,7 @@ static ppto_status add_stream(pp_region_run *r, uint32_t i)
     if (place->kind == PP_AT_INPUT) {
         const pp_array_file *file = r->inputs[place->number]->file;
         s.path = file->path;
+        s.info = &file->reader.info;
         s.file.fd = file->reader.source.fd;
         s.data_at = file->reader.data_at;
     } else {

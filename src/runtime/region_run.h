@@ -26,7 +26,8 @@ typedef struct pp_region_stream {
     uint32_t place;
     bool write;
     uint8_t dtype;
-    const char *path; /* for messages; borrow */
+    const pp_npy_info *info; /* of what is read: pp_npy_put_right; borrow */
+    const char *path;        /* for messages; borrow */
     pp_io_file file;
     int64_t data_at; /* offset of row 0 */
     uint64_t row_bytes;

@@ -285,6 +285,49 @@ static ppto_event_state state_of(ppto_event event)
     return state;
 }
 
+/* The header and the data of an NPY file as of a machine of the other kind. */
+static void turn_bytes(const char *path)
+{
+    struct {
+        char head[128];
+        unsigned char data[];
+    } *file = malloc(128 + 4096 * 4096);
+    FILE *f = fopen(path, "r+");
+    size_t n = fread(file, 1, 128 + 4096 * 4096, f) - 128;
+    char *order = memchr(file->head, '<', 128);
+    *order = '>';
+    for (size_t i = 0; i < n; i += 4)
+        for (size_t k = 0; k < 2; k++) {
+            unsigned char low = file->data[i + k];
+            file->data[i + k] = file->data[i + 3 - k];
+            file->data[i + 3 - k] = low;
+        }
+    rewind(f);
+    cr_assert_eq(fwrite(file, 1, 128 + n, f), 128 + n);
+    fclose(f);
+    free(file);
+}
+
+Test(files, big_endian_files_go_by_pieces)
+{
+    const char *in = path_of("in.npy"), *other = path_of("other.npy"), *out = path_of("out.npy");
+    make_file(in, 4096);
+    make_file(other, 4096);
+    turn_bytes(other);
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_tensor *y = ppto_sink(g, ppto_exp(ppto_open(g, other)), out);
+    ppto_program *p = NULL;
+    ppto_stats stats = {.size = sizeof stats};
+    cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK);
+    cr_assert_eq(ppto_program_run(p, NULL), PPTO_OK, "%s", ppto_error_text(ctx));
+    cr_assert_eq(ppto_program_stats(p, &stats), PPTO_OK);
+    cr_expect_gt(stats.pieces, 1);
+    expect_equal(out, "exp(x)", in);
+    ppto_program_destroy(p);
+    ppto_graph_destroy(g);
+    remove_all();
+}
+
 /* The first cannot compute until it is let; the second is loaded meanwhile, and nothing is written. */
 Test(files, a_batch_is_loaded_while_the_one_before_is_computed)
 {
