@@ -127,7 +127,8 @@ static bool equal_site(const void *context, uint32_t value)
 {
     const question *q = context;
     const ppto_site *a = &q->ledger->sites.at[value], *b = q->wanted;
-    return a->line == b->line && same(a->file, b->file) && same(a->function, b->function);
+    return a->line == b->line && a->column == b->column && same(a->file, b->file) &&
+           same(a->function, b->function);
 }
 
 /* Calls of one place follow each other: its address and line say where to look first. What is found there is
@@ -141,9 +142,10 @@ static uint32_t *recent_site(pp_ledger *l, const ppto_site *site)
 static uint32_t find_site(pp_ledger *l, ppto_site site)
 {
     uint32_t at = 0;
-    uint64_t hash = hash_text(site.function, hash_text(site.file, (uint64_t)(uint32_t)site.line));
+    uint64_t hash = hash_text(
+        site.function, hash_text(site.file, (uint64_t)(uint32_t)site.line << 32 | (uint32_t)site.column));
     if (pp_map_find(&l->site_map, hash, equal_site, &(question){l, &site}, &at)) return at;
-    ppto_site own = {copy(l, site.file), copy(l, site.function), site.line};
+    ppto_site own = {copy(l, site.file), copy(l, site.function), site.line, site.column};
     if (own.file == NULL || pp_vec_reserve(&l->sites, l->sites.n + 1) != PPTO_OK ||
         pp_map_insert(&l->site_map, hash, (uint32_t)l->sites.n) != PPTO_OK)
         return 0;

@@ -39,7 +39,7 @@ static const char *copy(build *b, const char *text)
 static ppto_site copy_site(build *b, uint32_t number)
 {
     ppto_site site = b->ledger->sites.at[number];
-    return (ppto_site){copy(b, site.file), copy(b, site.function), site.line};
+    return (ppto_site){copy(b, site.file), copy(b, site.function), site.line, site.column};
 }
 
 static ppto_status add_frames(build *b, uint32_t stack)

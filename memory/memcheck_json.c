@@ -44,6 +44,7 @@ static void site(pp_text *t, ppto_site place)
     pp_text_add(t, "{");
     string(t, "file", place.file);
     number(t, "line", place.line > 0 ? (uint64_t)place.line : 0);
+    if (place.column > 0) number(t, "column", (uint64_t)place.column);
     string(t, "function", place.function);
     pp_text_add(t, "}");
 }

@@ -48,6 +48,8 @@ static ppto_site read_site(pp_json *r)
             site.function = pp_json_string(r);
         else if (strcmp(key, "line") == 0)
             site.line = (int32_t)(pp_json_number(r) & INT32_MAX);
+        else if (strcmp(key, "column") == 0)
+            site.column = (int32_t)(pp_json_number(r) & INT32_MAX);
         else
             pp_json_skip(r);
     }

@@ -34,9 +34,12 @@ static words bytes_of(double bytes)
 static words site_of(ppto_site site)
 {
     words w = {"-"};
-    char line[16] = "", function[64] = "";
+    char line[32] = "", function[64] = "";
     if (site.file == NULL) return w;
-    if (site.line > 0) snprintf(line, sizeof line, ":%d", (int)site.line);
+    if (site.column > 0)
+        snprintf(line, sizeof line, ":%d:%d", (int)site.line, (int)site.column);
+    else if (site.line > 0)
+        snprintf(line, sizeof line, ":%d", (int)site.line);
     if (site.function != NULL) snprintf(function, sizeof function, " %.50s()", site.function);
     snprintf(w.at, sizeof w.at, "%.70s%s%s", site.file, line, function);
     return w;

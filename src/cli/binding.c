@@ -303,7 +303,7 @@ int cli_binding_number(cli_binding *b, ppto_context *ctx, ppto_dtype dtype)
 int cli_binding_fetch(cli_binding *b, ppto_context *ctx, bool without_data, bool from_file)
 {
     static _Alignas(64) char nothing[64];
-    const ppto_site name = {b->name, NULL, 0}, file = {b->value, NULL, 0}; /* for memcheck */
+    const ppto_site name = {.file = b->name}, file = {.file = b->value}; /* for memcheck */
     if (b->array != NULL || (b->kind == CLI_SPEC && b->open)) return CLI_OK;
     if (b->kind == CLI_NUMBER && b->wide)
         b->array = ppto_array_copy_of(ctx, PPTO_U64, 0, NULL, &b->integer);

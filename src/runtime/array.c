@@ -180,7 +180,7 @@ void pp_array_note(const ppto_array *a, pp_hold hold, ppto_site site)
 {
     if (!a || !a->owned || !a->ctx->ledger) return;
     bool outside = hold == PP_HOLD_USER || hold == PP_HOLD_RUN_OBJECT || hold == PP_HOLD_BINDING;
-    if (!outside && hold != PP_HOLD_SYNC) site = (ppto_site){NULL, NULL, 0}; /* it is the library's own */
+    if (!outside && hold != PP_HOLD_SYNC) site = (ppto_site){.file = NULL}; /* it is the library's own */
     pp_ledger_hold(a->ctx->ledger, a->data, hold, site, outside ? pp_stacks_here(a->ctx->stacks, 1) : 0);
 }
 

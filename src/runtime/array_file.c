@@ -66,7 +66,8 @@ static ppto_status pack(const ppto_array *a, const pp_files_watch *watch, packed
         out->data = out->loaded->data;
     } else if (!pp_array_contiguous(a)) {
         out->bytes = (size_t)ppto_array_elements(a) * ppto_dtype_size(a->dtype);
-        static const pp_tag tag = {.kind = PP_BLOCK_COPY, .reason = "a file is row-major", .hold = PP_HOLD_IO};
+        static const pp_tag tag = {
+            .kind = PP_BLOCK_COPY, .reason = "a file is row-major", .hold = PP_HOLD_IO};
         PP_TRY(pp_pool_take_as(a->ctx->pool, out->bytes, &tag, &out->copy, err));
         pp_array_pack(a, out->copy);
         out->data = out->copy;

@@ -118,7 +118,7 @@ ppto_status pp_region_io_add(pp_region_io *io, pp_pool *pool, const pp_region_st
     s->bytes = (size_t)(io->rows < io->total ? io->rows : io->total) * s->row_bytes;
     const pp_tag tag = {.kind = PP_BLOCK_WINDOW,
                         .operator_name = s->write ? "write" : "read",
-                        .site = {s->path, NULL, 0},
+                        .site = {.file = s->path},
                         .dtype = ppto_dtype_name((ppto_dtype)s->dtype),
                         .hold = PP_HOLD_IO};
     for (int i = 0; i < PP_REGION_DEPTH; i++) {

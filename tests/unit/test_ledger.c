@@ -22,9 +22,9 @@ static void *take(pp_pool *pool, size_t bytes, pp_block_kind kind, const char *n
     void *block;
     const pp_tag tag = {.kind = kind,
                         .operator_name = name,
-                        .site = {"t.c", "f", line},
+                        .site = {"t.c", "f", line, 0},
                         .hold = hold,
-                        .taken = {"h.c", "g", line}};
+                        .taken = {"h.c", "g", line, 0}};
     cr_assert_eq(pp_pool_take_as(pool, bytes, &tag, &block, NULL), PPTO_OK);
     return block;
 }
@@ -235,11 +235,11 @@ Test(memory_ledger, a_release_gives_back_the_hold_of_its_own_function)
 {
     pp_pool *pool = watched(1);
     pp_ledger *l = pp_pool_ledger(pool);
-    const ppto_site owner = {"a.c", "main", 10}, forgets = {"a.c", "log_step", 20};
+    const ppto_site owner = {"a.c", "main", 10, 0}, forgets = {"a.c", "log_step", 20, 0};
     void *at = take(pool, 100, PP_BLOCK_RESULT, "exp", 1, PP_HOLD_NONE);
     pp_ledger_hold(l, at, PP_HOLD_USER, owner, 0);
     pp_ledger_hold(l, at, PP_HOLD_USER, forgets, 0);
-    pp_ledger_drop(l, at, PP_HOLD_USER, (ppto_site){"a.c", "main", 30});
+    pp_ledger_drop(l, at, PP_HOLD_USER, (ppto_site){"a.c", "main", 30, 0});
     pp_memcheck r = make(pool, "shutdown");
     cr_assert_eq(r.holders.n, 1);
     cr_expect_str_eq(r.holders.at[0].site.function, "log_step");
