@@ -168,13 +168,15 @@ static bool equal_group(const void *context, uint32_t value)
     const question *q = context;
     const pp_ledger_group *a = &q->ledger->groups.at[value], *b = q->wanted;
     return a->kind == b->kind && a->site == b->site && a->stack == b->stack && a->plan == b->plan &&
-           a->size_class == b->size_class && a->dtype == b->dtype && same(a->operator_name, b->operator_name);
+           a->size_class == b->size_class && a->dtype == b->dtype && a->reason == b->reason &&
+           same(a->operator_name, b->operator_name);
 }
 
 static uint64_t hash_group(const pp_ledger_group *g)
 {
     uint64_t hash = hash_text(g->operator_name, g->site);
-    hash = pp_hash_mix(hash, (uint64_t)(uintptr_t)g->dtype ^ ((uint64_t)g->stack << 32) ^ g->plan);
+    hash = pp_hash_mix(hash, (uint64_t)(uintptr_t)g->dtype ^ (uint64_t)(uintptr_t)g->reason << 8 ^
+                                 ((uint64_t)g->stack << 32) ^ g->plan);
     return pp_hash_mix(hash, (uint64_t)g->kind << 8 | g->size_class);
 }
 

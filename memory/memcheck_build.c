@@ -117,7 +117,7 @@ static ppto_status add_block(build *b, const pp_block *block)
     if (retained) move_share(b, block);
     if (retained)
         retain_block(b, block, g);
-    else if (block->kept || (user && block->ever_used))
+    else if (g->verdict == PP_FINE && (block->kept || (user && block->ever_used)))
         g->verdict = PP_KEPT; /* to begin with */
     if (!retained && !user && pp_block_holds(block, PP_HOLD_SYNC)) g->verdict = PP_PINNED_BY_SYNC;
     g->loose_count += block->loose;
@@ -171,7 +171,8 @@ static ppto_status add_holders(build *b)
 
 static pp_verdict first_verdict(const pp_ledger_group *from)
 {
-    if (from->kind == PP_BLOCK_COPY) return PP_UNPLANNED;
+    bool costs = from->kind == PP_BLOCK_COPY || from->kind == PP_BLOCK_RESULT;
+    if (costs && from->reason != NULL) return PP_UNPLANNED;
     if (from->kind == PP_BLOCK_WINDOW && from->live_count != 0) return PP_PENDING_IO;
     return from->live_count == 0 && from->late * 2 > from->released ? PP_LATE_FREE : PP_FINE;
 }

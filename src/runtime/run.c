@@ -182,6 +182,19 @@ static ppto_status check_limit(run *r)
         (unsigned long long)need, (unsigned long long)limit, (unsigned long long)need);
 }
 
+/* For memcheck: a donated input would have done for output i, but was not free for it. NULL: none. */
+static const char *why_not_adopted(const run *r, size_t i)
+{
+    for (size_t k = 0; k < r->plan->inputs.n; k++) {
+        const ppto_array *a = r->p->inputs[k];
+        if (!r->p->donated[k] || !a || a->bytes != r->in->output_bytes[i]) continue;
+        return atomic_load_explicit(&a->refs, memory_order_relaxed) != 1
+                   ? "the donated input has other holders"
+                   : "the donated input is still read when the result is written";
+    }
+    return NULL;
+}
+
 /* Where a result goes: the array the caller gave, unless an input lies there; else a new one. */
 static ppto_status find_result(run *r, size_t i)
 {
@@ -211,6 +224,8 @@ static ppto_status find_result(run *r, size_t i)
         room.kind = PP_BLOCK_COPY;
         room.reason = "an input lies in the array given for the output";
         r->copied += r->in->output_bytes[i];
+    } else if (tag) {
+        room.reason = why_not_adopted(r, i);
     }
     return pp_array_new(r->p->ctx, tag, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i], r->err);
 }

@@ -381,6 +381,27 @@ Test(memcheck, a_donated_input_becomes_the_result_it_holds)
     ppto_graph_destroy(g);
 }
 
+Test(memcheck, a_donation_that_somebody_holds_is_in_vain)
+{
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_tensor *y = ppto_exp(ppto_input(g, "x", PPTO_F32, "64, 64"));
+    int line = __LINE__ - 1;
+    ppto_array *a = data(), *out;
+    ppto_program *p = compile(y);
+    cr_assert_eq(ppto_program_bind_name(p, "x", a), PPTO_OK);
+    cr_assert_eq(ppto_program_donate(p, 0, true), PPTO_OK);
+    cr_assert_eq(ppto_program_run(p, &out), PPTO_OK);
+    pp_memcheck r = report_now();
+    const pp_report_group *result = find(&r, "exp", line);
+    cr_expect_eq(result->verdict, PP_UNPLANNED);
+    cr_expect_str_eq(result->reason, "the donated input has other holders");
+    pp_memcheck_free(&r);
+    ppto_array_release(out);
+    ppto_program_destroy(p);
+    ppto_array_release(a);
+    ppto_graph_destroy(g);
+}
+
 /* ---- the peak ---------------------------------------------------------------------------------- */
 
 Test(memcheck, what_is_retained_at_the_peak_could_be_avoided)
