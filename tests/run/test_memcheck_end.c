@@ -84,6 +84,65 @@ Test(memcheck_pieces, the_ledger_follows_windows_and_carries)
     unlink(to);
 }
 
+/* ---- after something went wrong ---------------------------------------------------------------- */
+
+Test(memcheck_wrong, a_report_after_the_limit_was_reached_names_what_fills_it)
+{
+    ppto_options o = PPTO_OPTIONS_INIT;
+    o.executor = "serial";
+    o.memcheck_level = 2;
+    o.memory_limit = 20 * BYTES;
+    cr_assert_eq(ppto_context_create(&ctx, &o), PPTO_OK);
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_tensor *y = ppto_exp(ppto_input(g, "x", PPTO_F32, "64, 64"));
+    int line = __LINE__ - 1, n = 0;
+    ppto_array *a = data(), *held[32] = {NULL};
+    ppto_status status = PPTO_OK;
+    for (; n < 32 && status == PPTO_OK; n++) status = ppto_eval(y, &held[n], "x", a, NULL);
+    cr_expect_eq(status, PPTO_E_LIMIT);
+    pp_memcheck r = report_now();
+    const pp_report_group *worst = &r.groups.at[0];
+    cr_expect_str_eq(worst->operator_name, "exp");
+    cr_expect_eq(worst->site.line, line);
+    cr_expect_eq(worst->verdict, PP_GROWING);
+    cr_expect_geq(worst->retained_bytes, 8 * (uint64_t)BYTES);
+    pp_memcheck_free(&r);
+    for (int i = 0; i < n; i++) ppto_array_release(held[i]);
+    ppto_array_release(a);
+    ppto_graph_destroy(g);
+    cr_expect_eq(ppto_context_destroy(ctx), PPTO_OK);
+}
+
+Test(memcheck_more, a_run_that_was_cancelled_leaves_nothing)
+{
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_stream *s = ppto_stream_create(ctx, "s", PPTO_STREAM_CPU);
+    ppto_event never;
+    ppto_run *run;
+    cr_assert_eq(ppto_event_create_user(ctx, &never), PPTO_OK);
+    ppto_tensor *x = ppto_input(g, "x", PPTO_F32, "64, 64");
+    cr_assert_eq(ppto_stream_push(g, s), PPTO_OK);
+    cr_assert_eq(ppto_stream_wait(g, s, never), PPTO_OK);
+    ppto_program *p = compile(ppto_exp(x));
+    ppto_array *a = data();
+    cr_assert_eq(ppto_program_bind_name(p, "x", a), PPTO_OK);
+    cr_assert_eq(ppto_program_start(p, NULL, &run), PPTO_OK);
+    cr_expect_eq(ppto_run_cancel(run, "test"), PPTO_OK);
+    cr_expect_eq(ppto_run_wait(run, -1), PPTO_E_CANCELLED);
+    ppto_run_release(run);
+    ppto_program_destroy(p);
+    ppto_array_release(a);
+    pp_memcheck r = report_now();
+    cr_expect_eq(r.count[PP_RETAINED] + r.count[PP_GROWING] + r.count[PP_LEAKED], 0);
+    for (size_t i = 0; i < r.groups.n; i++)
+        cr_expect(r.groups.at[i].live_count == 0 || strcmp(r.groups.at[i].kind, "scratch") == 0, "%s",
+                  r.groups.at[i].operator_name);
+    pp_memcheck_free(&r);
+    ppto_event_release(never);
+    ppto_stream_destroy(s);
+    ppto_graph_destroy(g);
+}
+
 /* ---- the end of a context ---------------------------------------------------------------------- */
 
 static char *slurp(const char *path)
