@@ -62,7 +62,9 @@ ppto_status pp_array_new(ppto_context *ctx, const pp_tag *tag, ppto_dtype dtype,
     ppto_status status = pp_pool_take_as(ctx->pool, bytes, tag, &a->data, err);
     if (status != PPTO_OK) {
         pp_free(a);
-        return pp_fail(err, status, "%s for an array of %zu bytes", ppto_status_text(status), bytes);
+        pp_fail(err, status, "%s for an array of %zu bytes", ppto_status_text(status), bytes);
+        pp_memcheck_blame(ctx, err);
+        return status;
     }
     a->bytes = bytes;
     a->owned = true;

@@ -3,6 +3,8 @@
 #include "memory/memcheck.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -196,6 +198,37 @@ ppto_status ppto_memcheck_summarise(ppto_context *ctx, ppto_memcheck_summary *ou
     }
     pp_memcheck_free(&made);
     return pp_report(&err);
+}
+
+/* ---- no memory left ---------------------------------------------------------------------------- */
+
+enum { MOST_BLAMED = 3 };
+
+static int by_live_bytes(const void *a, const void *b)
+{
+    const pp_report_group *x = a, *y = b;
+    return x->live_bytes > y->live_bytes ? -1 : x->live_bytes < y->live_bytes;
+}
+
+void pp_memcheck_blame(ppto_context *ctx, pp_error *err)
+{
+    pp_memcheck made = {0};
+    pp_error none = {0};
+    if (!ctx->ledger || !err) return;
+    if (make(ctx, "now", &made, &none) == PPTO_OK && made.groups.n > 1)
+        qsort(made.groups.at, made.groups.n, sizeof *made.groups.at, by_live_bytes);
+    for (size_t i = 0; i < made.groups.n && i < MOST_BLAMED; i++) {
+        const pp_report_group *g = &made.groups.at[i];
+        size_t n = strlen(err->text);
+        if (g->live_bytes == 0) break;
+        snprintf(err->text + n, sizeof err->text - n, "\n  held: %llu bytes in %llu x %s",
+                 (unsigned long long)g->live_bytes, (unsigned long long)g->live_count,
+                 g->operator_name ? g->operator_name : "?");
+        n = strlen(err->text);
+        if (g->site.file)
+            snprintf(err->text + n, sizeof err->text - n, " (%s:%d)", g->site.file, (int)g->site.line);
+    }
+    pp_memcheck_free(&made);
 }
 
 /* ---- the end of a context ---------------------------------------------------------------------- */

@@ -176,10 +176,11 @@ static ppto_status check_limit(run *r)
 {
     uint64_t limit = pp_pool_get_limit(r->p->ctx->pool), need = r->p->stats.predicted_peak_bytes;
     if (!limit || need <= limit) return PPTO_OK;
-    return pp_fail(
-        r->err, PPTO_E_LIMIT,
-        "the run needs %llu bytes, the memory limit is %llu; the least limit that would do is %llu",
-        (unsigned long long)need, (unsigned long long)limit, (unsigned long long)need);
+    pp_fail(r->err, PPTO_E_LIMIT,
+            "the run needs %llu bytes, the memory limit is %llu; the least limit that would do is %llu",
+            (unsigned long long)need, (unsigned long long)limit, (unsigned long long)need);
+    pp_memcheck_blame(r->p->ctx, r->err);
+    return PPTO_E_LIMIT;
 }
 
 /* For memcheck: a donated input would have done for output i, but was not free for it. NULL: none. */

@@ -100,6 +100,7 @@ Test(memcheck_wrong, a_report_after_the_limit_was_reached_names_what_fills_it)
     ppto_status status = PPTO_OK;
     for (; n < 32 && status == PPTO_OK; n++) status = ppto_eval(y, &held[n], "x", a, NULL);
     cr_expect_eq(status, PPTO_E_LIMIT);
+    cr_expect(strstr(ppto_error_text(ctx), "x exp (") != NULL, "%s", ppto_error_text(ctx));
     pp_memcheck r = report_now();
     const pp_report_group *worst = &r.groups.at[0];
     cr_expect_str_eq(worst->operator_name, "exp");
