@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * One task: whether it is still wanted, its run, its failure, its record in the log. */
 #include "scheduler/dispatch_parts.h"
+#include "scheduler/probe.h"
 
 int64_t pp_dispatch_now(const pp_dispatch *dispatch)
 {
@@ -168,7 +169,9 @@ bool pp_dispatch_task(pp_dispatch *dispatch, uint32_t step, uint32_t phase, uint
     int64_t start = noted ? pp_clock_ns() : 0, position = INT64_MAX;
     pp_error_clear(error);
     if (of->waits) begin_waiting(dispatch, step, task, (pp_begun){slot, start});
+    PP_PROBE(task_begin, step, phase, task);
     ppto_status status = of->run(of->object, phase, task, scratch, error, &position);
+    PP_PROBE(task_end, step, phase, task);
     if (status == PP_STEP_ASYNC && of->waits) {
         /* relaxed: read under the lock, which this thread takes before it leaves the run */
         atomic_fetch_add_explicit(&dispatch->begun_waits, 1, memory_order_relaxed);

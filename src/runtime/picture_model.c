@@ -81,10 +81,11 @@ static void add_operator(void *arg, const pp_origin *origin)
 
 static void add_place(void *arg, const pp_origin *origin)
 {
+    char place[PP_SITE_ROOM];
     pp_text *text = arg;
     pp_text_add(text, "\n%s", origin->operator_name);
     if (origin->site.file)
-        pp_text_add(text, ", recorded at %s:%" PRId32, origin->site.file, origin->site.line);
+        pp_text_add(text, ", recorded at %s", pp_site_text(&origin->site, place, sizeof place));
 }
 
 static ppto_status add_bytes(reader *r, uint32_t g)

@@ -44,12 +44,10 @@ static void begin_event(const pp_trace_view *view, const pp_view_span *span, cha
 
 static void add_site(const ppto_site *site, pp_text *out)
 {
-    pp_text place = {0};
+    char place[PP_SITE_ROOM];
     if (!site->file) return;
-    pp_text_add(&place, "%s:%" PRId32, site->file, site->line);
     pp_text_add(out, ", \"recorded_at\": ");
-    pp_text_json(out, place.at ? place.at : "");
-    pp_text_free(&place);
+    pp_text_json(out, pp_site_text(site, place, sizeof place));
 }
 
 static void add_task(const pp_trace_view *view, const pp_view_span *span, pp_text *out)

@@ -175,13 +175,11 @@ static void annotate(writer *w, uint64_t name, uint64_t value)
 
 static void annotate_site(writer *w, const ppto_site *site)
 {
-    pp_text place = {0};
+    char place[PP_SITE_ROOM];
     if (!site->file) return;
-    pp_text_add(&place, "%s:%d", site->file, (int)site->line);
     put_number(&w->small, ANNOTATION_NAME_IID, A_SITE);
-    put_string(&w->small, ANNOTATION_STRING, place.at ? place.at : "");
+    put_string(&w->small, ANNOTATION_STRING, pp_site_text(site, place, sizeof place));
     put_message(&w->event, EVENT_ANNOTATION, &w->small);
-    pp_text_free(&place);
 }
 
 static void annotate_span(writer *w, const pp_view_span *span)

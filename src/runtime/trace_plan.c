@@ -137,7 +137,8 @@ static bool same_step(const pp_trace_step *a, const pp_trace_step *b)
     const char *fa = a->site.file ? a->site.file : "", *fb = b->site.file ? b->site.file : "";
     return strcmp(a->name, b->name) == 0 && strcmp(a->kind, b->kind) == 0 &&
            strcmp(a->stream, b->stream) == 0 && strcmp(fa, fb) == 0 && a->site.line == b->site.line &&
-           a->reads_bytes == b->reads_bytes && a->writes_bytes == b->writes_bytes;
+           a->site.column == b->site.column && a->reads_bytes == b->reads_bytes &&
+           a->writes_bytes == b->writes_bytes;
 }
 
 bool pp_trace_plan_same(const pp_trace_plan *a, const pp_trace_plan *b)

@@ -72,11 +72,6 @@ static double gb_per_s(const row *r)
     return r->wall_ns > 0 ? (double)r->bytes / (double)r->wall_ns : 0;
 }
 
-static void add_place(const ppto_site *site, pp_text *out)
-{
-    if (site->file) pp_text_add(out, "%s:%" PRId32, site->file, site->line);
-}
-
 static void print_cell(pp_text *out, const char *text)
 {
     size_t wide = 0; /* characters: the unit may be "µs" */
@@ -95,6 +90,7 @@ static void print_time(pp_text *out, int64_t ns)
 static void print_row(const pp_trace_view *view, const row *r, pp_text *out)
 {
     const pp_trace_step *step = &view->steps.at[r->step].s;
+    char place[PP_SITE_ROOM];
     pp_text bytes = {0};
     print_time(out, r->wall_ns);
     print_time(out, r->busy_ns);
@@ -104,27 +100,23 @@ static void print_row(const pp_trace_view *view, const row *r, pp_text *out)
     pp_text_add(out, "%8.2f %6" PRIu64 " %7" PRIu64 "  %-8s %s", gb_per_s(r), r->times, r->tasks, step->kind,
                 step->name);
     if (step->stream[0]) pp_text_add(out, ", stream %s", step->stream);
-    if (step->site.file) pp_text_add(out, "  ");
-    add_place(&step->site, out);
-    pp_text_add(out, "\n");
+    pp_text_add(out, "%s%s\n", step->site.file ? "  " : "", pp_site_text(&step->site, place, sizeof place));
     pp_text_free(&bytes);
 }
 
 static void json_row(const pp_trace_view *view, const row *r, pp_text *out)
 {
     const pp_trace_step *step = &view->steps.at[r->step].s;
-    pp_text place = {0};
+    char place[PP_SITE_ROOM];
     pp_text_add(out, "{\"ops\": ");
     pp_text_json(out, step->name);
     pp_text_add(out, ", \"kind\": \"%s\", \"stream\": ", step->kind);
     pp_text_json(out, step->stream);
-    add_place(&step->site, &place);
     pp_text_add(out, ", \"site\": ");
-    if (place.at)
-        pp_text_json(out, place.at);
+    if (step->site.file)
+        pp_text_json(out, pp_site_text(&step->site, place, sizeof place));
     else
         pp_text_add(out, "null");
-    pp_text_free(&place);
     pp_text_add(out,
                 ", \"launches\": %" PRIu64 ", \"tasks\": %" PRIu64 ", \"bytes\": %" PRIu64
                 ", \"wall_ns\": %" PRId64 ", \"busy_ns\": %" PRId64 ", \"wait_ns\": %" PRId64

@@ -60,6 +60,7 @@ static void tell_bytes(const pp_view_span *span, pp_text *tip)
 
 static void tell_task(const picture *p, const pp_view_span *span, pp_text *tip)
 {
+    char place[PP_SITE_ROOM];
     const pp_trace_step *step = &p->view->steps.at[span->step].s;
     pp_text_add(tip, "run %u, step %u, phase %u, task %u", span->e.run, span->e.step, span->e.phase,
                 span->e.task);
@@ -70,7 +71,7 @@ static void tell_task(const picture *p, const pp_view_span *span, pp_text *tip)
         pp_text_add(tip, " and writes ");
         pp_text_bytes(tip, step->writes_bytes);
     }
-    if (step->site.file) pp_text_add(tip, "\nrecorded at %s:%" PRId32, step->site.file, step->site.line);
+    if (step->site.file) pp_text_add(tip, "\nrecorded at %s", pp_site_text(&step->site, place, sizeof place));
 }
 
 static void make_tip(const picture *p, const bar *b, pp_text *tip)

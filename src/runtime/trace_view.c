@@ -17,7 +17,8 @@ typedef struct step_key {
 
 static bool same_site(const ppto_site *a, const ppto_site *b)
 {
-    return a->line == b->line && strcmp(a->file ? a->file : "", b->file ? b->file : "") == 0;
+    return a->line == b->line && a->column == b->column &&
+           strcmp(a->file ? a->file : "", b->file ? b->file : "") == 0;
 }
 
 static bool is_step(const void *context, uint32_t value)
@@ -31,7 +32,8 @@ static bool is_step(const void *context, uint32_t value)
 static ppto_status find_step(pp_trace_view *view, const pp_trace_step *step, uint32_t *out)
 {
     step_key key = {view, step};
-    uint64_t hash = pp_hash_bytes(step->name, strlen(step->name), (uint64_t)step->site.line);
+    uint64_t hash = pp_hash_bytes(step->name, strlen(step->name),
+                                  (uint64_t)step->site.line << 16 ^ (uint64_t)step->site.column);
     if (pp_map_find(&view->step_of, hash, is_step, &key, out)) return PPTO_OK;
     *out = (uint32_t)view->steps.n;
     PP_TRY(pp_vec_push(&view->steps, ((pp_view_step){.s = *step, .colour = *out})));
