@@ -217,6 +217,7 @@ ppto_status pp_graph_uses_of(pp_graph *graph, const pp_ref *outputs, size_t n, p
             if (cut.sync[i] != PP_NONE) uses->events.at[cut.sync[i]] = graph->syncs.at[i].event;
     }
     pp_graph_cut_free(&cut);
+    if (status != PPTO_OK) pp_graph_uses_free(uses);
     return status;
 }
 

@@ -396,6 +396,55 @@ static ppto_status watched(ppto_context *unused)
     return s;
 }
 
+/* A source on a stream to a sink on another, and the file they leave. */
+static ppto_status from_file_to_file(ppto_context *ctx, const char *from, const char *to)
+{
+    ppto_array *none = NULL, *back = NULL;
+    ppto_stream *load = ppto_stream_create(ctx, "load", PPTO_STREAM_IO);
+    ppto_graph *g = load ? ppto_graph_create(ctx) : NULL;
+    ppto_status s = of_pointer(g);
+    if (s == PPTO_OK) s = ppto_stream_push(g, load);
+    ppto_tensor *x = s == PPTO_OK ? ppto_open(g, from) : NULL;
+    if (s == PPTO_OK) s = ppto_stream_pop(g);
+    ppto_tensor *y = s == PPTO_OK ? ppto_sink(g, ppto_exp(x), to) : NULL;
+    if (s == PPTO_OK) s = of_pointer(y);
+    if (s == PPTO_OK) s = ppto_eval(y, &none, NULL);
+    if (s == PPTO_OK) s = of_pointer(back = ppto_array_load(ctx, to));
+    ppto_array_release(back);
+    ppto_graph_destroy(g);
+    ppto_stream_destroy(load);
+    return s;
+}
+
+static ppto_status archive(ppto_context *ctx, const char *ending)
+{
+    static const char *const names[] = {"a", NULL};
+    const int64_t shape[] = {4, 3};
+    char file[80], one[90], other[90];
+    snprintf(file, sizeof file, "%s%s", path, ending);
+    snprintf(one, sizeof one, "%s:a", file);
+    snprintf(other, sizeof other, "%s:b", file);
+    arm();
+    ppto_array *a = ppto_array_fill(ctx, PPTO_F32, 2, shape, "random(1)", "a"), *both[] = {a, a};
+    ppto_status s = of_pointer(a);
+    if (s == PPTO_OK) s = ppto_arrays_save(file, 2, names, both);
+    if (s == PPTO_OK) s = from_file_to_file(ctx, one, other);
+    ppto_array_release(a);
+    disarm();
+    unlink(file);
+    return s == PPTO_E_UNSUPPORTED ? PPTO_OK : s; /* without the library */
+}
+
+static ppto_status npz(ppto_context *ctx)
+{
+    return archive(ctx, ".npz");
+}
+
+static ppto_status safetensors(ppto_context *ctx)
+{
+    return archive(ctx, ".safetensors");
+}
+
 /* ---- the sweep ---- */
 
 typedef struct scenario {
@@ -418,6 +467,8 @@ static const scenario scenarios[] = {
     {"streams", streams, false},
     {"memcheck", watched, true},
     {"traces", traces, false},
+    {"npz", npz, false},
+    {"safetensors", safetensors, false},
 };
 
 static int failures;
