@@ -125,6 +125,7 @@ static ppto_status keep_name_givers(pp_plan *plan, pp_graph *graph)
         pp_plan_input input = {.prim = PP_NONE, .graph_index = (uint32_t)i};
         const char *name = pp_graph_node(graph, ref.node).input_name;
         PP_TRY(pp_type_transfer(plan->types, pp_graph_types(graph), pp_graph_type(graph, ref), &input.type));
+        PP_TRY(pp_vec_reserve(&plan->inputs, plan->inputs.n + 1)); /* then the push holds the name */
         if (!(input.name = pp_strdup(name ? name : ""))) return PPTO_E_NOMEM;
         PP_TRY(pp_vec_push(&plan->inputs, input));
     }
@@ -138,6 +139,7 @@ static ppto_status keep_inputs(pp_plan *plan, pp_graph *graph)
         if (p->kind != PP_P_INPUT) continue;
         pp_node_info info = pp_graph_node(graph, pp_graph_input_at(graph, p->number).node);
         pp_plan_input input = {.type = p->type, .prim = id, .graph_index = p->number};
+        PP_TRY(pp_vec_reserve(&plan->inputs, plan->inputs.n + 1)); /* then the push holds the name */
         input.name = pp_strdup(info.input_name ? info.input_name : "");
         if (!input.name) return PPTO_E_NOMEM;
         plan->flat.prims.at[id].number = (uint32_t)plan->inputs.n; /* from here on: which input of the plan */
