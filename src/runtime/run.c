@@ -439,20 +439,16 @@ static ppto_status try_pieces(run *r, ppto_array **outputs, bool *done)
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) /* the region knows which of these are ever whole */
         if (r->p->sinks[i] && !is_repeated(r, i)) fixed -= r->in->output_bytes[i];
     bool over = over_limit(r);
-    if (over) { /* the whole run is out of the question: its workers' scratch is of more use to the pieces */
-        pp_dispatch_destroy(r->in->dispatch);
-        r->in->dispatch = NULL;
-    }
+    pp_dispatch_destroy(r->in->dispatch); /* its workers' scratch is of more use to the pieces */
+    r->in->dispatch = NULL;
     ppto_status status = pp_region_open(r->p, r->inputs, r->in->names, fixed, &region, &culprit, &why);
     *done = status != PPTO_E_UNSUPPORTED || over;
     if (status == PPTO_E_UNSUPPORTED && over) cannot_be_cut(r, culprit, why.text);
     if (status == PPTO_OK) status = run_region(r, region, outputs);
     pp_region_close(region);
-    if (over) { /* it cannot run any more */
-        pp_instance_destroy(r->in);
-        r->in = r->p->instance = NULL;
-    }
-    if (!*done) return PPTO_OK;
+    pp_instance_destroy(r->in); /* it cannot run any more */
+    r->in = r->p->instance = NULL;
+    if (!*done) return fix_sizes(r);
     return status == PPTO_OK
                ? status
                : pp_fail(r->err, status, "%s", why.text[0] ? why.text : ppto_status_text(status));
