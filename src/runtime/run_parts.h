@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What run.c, run_memory.c and run_pieces.c share: the state of one run, on the stack of its thread. */
+#ifndef PP_RUN_PARTS_H
+#define PP_RUN_PARTS_H
+
+#include "runtime/sync.h"
+#include "runtime/tracing.h"
+
+typedef struct pp_run_state {
+    ppto_program *p;
+    pp_plan *plan;
+    pp_instance *in;
+    ppto_array **inputs;  /* as bound, or packed copies */
+    ppto_array **results; /* where kernels write */
+    void *slab;
+    uint64_t copied;
+    const pp_run_control *control;
+    pp_ticket *ticket; /* NULL: there is no order of admission */
+    bool partly;       /* it failed, but some outputs are there */
+    pp_tracing tracing;
+    pp_error *err;
+} pp_run_state;
+
+/* ---- run.c ---- */
+
+/* The instance for the sizes and strides of what is bound. */
+ppto_status pp_run_fix_sizes(pp_run_state *r);
+/* Results that are the same value twice, and arrays of the caller that an input lies in. */
+void pp_run_hand_over(pp_run_state *r, ppto_array **outputs);
+
+/* ---- run_memory.c ---- */
+
+/* Bytes of the arrays that ppto owns, each counted once. */
+uint64_t pp_run_owned_bytes(ppto_array *const *arrays, size_t n);
+/* The first output that is the same value as output i. */
+size_t pp_run_first_of(const pp_run_state *r, size_t i);
+bool pp_run_is_repeated(const pp_run_state *r, size_t output);
+void pp_run_adopt(pp_run_state *r);
+void pp_run_let_go(pp_run_state *r);
+/* Sets the predicted peak and its bounds. */
+void pp_run_predict(pp_run_state *r);
+ppto_status pp_run_check_limit(pp_run_state *r); /* E_LIMIT */
+ppto_status pp_run_find_result(pp_run_state *r, size_t i);
+
+/* ---- run_pieces.c ---- */
+
+bool pp_run_by_pieces(const pp_run_state *r); /* should it be tried? */
+/* *done: the run was tried piece by piece, and the status is its own. Else it is as if never tried. */
+ppto_status pp_run_try_pieces(pp_run_state *r, ppto_array **outputs, bool *done);
+/* Of a run in one piece: what it loads, computes and saves. */
+uint64_t pp_run_whole_work(const pp_run_state *r);
+ppto_status pp_run_load_files(pp_run_state *r);
+ppto_status pp_run_save_sinks(pp_run_state *r);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The files of a run: read and written whole around a run in one piece, or the run goes piece by piece
+ * (runtime/region_run.h) because it would exceed the limit or a file is large. */
+#include "runtime/run_parts.h"
+
+enum { SMALL_FILES = 4 << 20 }; /* so little is read at once */
+
+static uint64_t file_bytes(const pp_run_state *r)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < r->plan->inputs.n; i++)
+        if (r->inputs[i]->file) n += r->inputs[i]->file->reader.info.bytes;
+    return n;
+}
+
+/* Of a run in one piece: what it loads, computes and saves. */
+uint64_t pp_run_whole_work(const pp_run_state *r)
+{
+    uint64_t n = file_bytes(r) + pp_progress_groups(r->in);
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++)
+        if (r->p->sinks[i]) n += r->in->output_bytes[i];
+    return n;
+}
+
+static bool over_limit(const pp_run_state *r)
+{
+    uint64_t limit = pp_pool_get_limit(r->p->ctx->pool);
+    return limit != 0 && r->p->stats.predicted_peak_bytes > limit;
+}
+
+bool pp_run_by_pieces(const pp_run_state *r)
+{
+    if (r->p->whole) return false;
+    return r->p->ctx->settings.o.chunk != 0 || over_limit(r) || file_bytes(r) > SMALL_FILES;
+}
+
+/* What stays in files, into memory: for a run in one piece. */
+ppto_status pp_run_load_files(pp_run_state *r)
+{
+    const pp_files_watch watch = pp_progress_watch(r->p, r->control);
+    for (size_t i = 0; i < r->plan->inputs.n; i++)
+        if (r->inputs[i]->file) PP_TRY(pp_tracing_load(r->p, r->inputs[i], &r->inputs[i], &watch, r->err));
+    return PPTO_OK;
+}
+
+ppto_status pp_run_save_sinks(pp_run_state *r)
+{
+    const pp_files_watch watch = pp_progress_watch(r->p, r->control);
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
+        ppto_array *a = r->results[pp_run_first_of(r, i)];
+        if (r->p->sinks[i] && a) PP_TRY(pp_tracing_save(r->p, a, r->p->sinks[i], &watch, r->err));
+    }
+    return PPTO_OK;
+}
+
+/* A later pass may read what an earlier one wrote over: nothing is adopted. */
+static void give_back(pp_run_state *r)
+{
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
+        pp_array_drop(r->results[i], PP_HOLD_PENDING, r->control->site);
+        r->results[i] = NULL;
+    }
+    pp_run_predict(r);
+}
+
+static ppto_status run_region(pp_run_state *r, pp_region_run *region, ppto_array **outputs)
+{
+    ppto_stats *s = &r->p->stats;
+    s->predicted_peak_bytes = pp_region_predicted(region);
+    if (s->lower_bound_bytes > s->predicted_peak_bytes) s->lower_bound_bytes = s->predicted_peak_bytes;
+    if (s->serial_bound_bytes > s->predicted_peak_bytes) s->serial_bound_bytes = s->predicted_peak_bytes;
+    pp_pool_counters before;
+    pp_pool_count(r->p->ctx->pool, &before);
+    uint64_t held = pp_run_owned_bytes(r->inputs, r->plan->inputs.n) +
+                    pp_run_owned_bytes(r->p->outputs, r->plan->flat.outputs.n);
+    if (r->ticket)
+        PP_TRY(pp_admission_wait(r->p->ctx, r->ticket, s->predicted_peak_bytes, r->control, r->err));
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++)
+        if (!pp_region_streams_output(region, i)) PP_TRY(pp_run_find_result(r, i));
+    if (r->p->sync) PP_TRY(pp_sync_pass(r->p->sync, r->control, r->err));
+    PP_TRY(pp_region_execute(region, r->results));
+    PP_TRY(pp_run_save_sinks(r));
+    s->measured_peak_bytes = pp_region_measured(region) - before.current_bytes + held;
+    s->copied_bytes = r->copied;
+    pp_run_hand_over(r, outputs);
+    return PPTO_OK;
+}
+
+/* Over the limit, and not to be cut: the operator that prevents it, and the limit that would do. */
+static ppto_status cannot_be_cut(pp_run_state *r, uint32_t culprit, const char *why)
+{
+    uint64_t need = r->p->stats.predicted_peak_bytes;
+    const pp_origin *origin = culprit == PP_NONE ? NULL : pp_plan_origin(r->plan, culprit);
+    pp_text text = {0};
+    char place[PP_SITE_ROOM];
+    pp_text_add(&text, "the run needs %llu bytes, the memory limit is %llu; it cannot go piece by piece",
+                (unsigned long long)need, (unsigned long long)pp_pool_get_limit(r->p->ctx->pool));
+    if (origin && origin->site.file)
+        pp_text_add(&text, " because of %s (%s): %s", origin->operator_name,
+                    pp_site_text(&origin->site, place, sizeof place), why);
+    else if (origin)
+        pp_text_add(&text, " because of %s: %s", origin->operator_name, why);
+    else
+        pp_text_add(&text, ": %s", why);
+    pp_text_add(&text, "; the least limit that would do is %llu", (unsigned long long)need);
+    ppto_status status = pp_fail(r->err, PPTO_E_LIMIT, "%s", text.at ? text.at : "over the memory limit");
+    pp_text_free(&text);
+    return status;
+}
+
+/* *done: the run was tried piece by piece, and the status is its own. */
+ppto_status pp_run_try_pieces(pp_run_state *r, ppto_array **outputs, bool *done)
+{
+    pp_region_run *region;
+    pp_error why = {0};
+    uint32_t culprit;
+    give_back(r);
+    uint64_t fixed = r->p->stats.predicted_peak_bytes - r->in->layout.bytes - r->in->scratch_bytes;
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++) /* the region knows which of these are ever whole */
+        if (r->p->sinks[i] && !pp_run_is_repeated(r, i)) fixed -= r->in->output_bytes[i];
+    bool over = over_limit(r);
+    pp_dispatch_destroy(r->in->dispatch); /* its workers' scratch is of more use to the pieces */
+    r->in->dispatch = NULL;
+    ppto_status status = pp_region_open(r->p, r->inputs, r->in->names, fixed, &region, &culprit, &why);
+    *done = status != PPTO_E_UNSUPPORTED || over;
+    if (status == PPTO_E_UNSUPPORTED && over) cannot_be_cut(r, culprit, why.text);
+    if (status == PPTO_OK) status = run_region(r, region, outputs);
+    pp_region_close(region);
+    pp_instance_destroy(r->in); /* it cannot run any more */
+    r->in = r->p->instance = NULL;
+    if (!*done) return pp_run_fix_sizes(r);
+    return status == PPTO_OK
+               ? status
+               : pp_fail(r->err, status, "%s", why.text[0] ? why.text : ppto_status_text(status));
+}
