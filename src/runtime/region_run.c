@@ -37,15 +37,6 @@ static ppto_status find_memory(pp_region_run *r, const pp_region_part *part)
     return PPTO_OK;
 }
 
-static void memory_of_inputs(pp_region_run *r)
-{
-    for (uint32_t i = 0; i < r->region->places.n; i++) {
-        const pp_place *place = &r->region->places.at[i];
-        if (place->kind == PP_AT_INPUT)
-            r->at[i].array = pp_array_hold(r->inputs[place->number], PP_HOLD_PENDING, PPTO_HERE);
-    }
-}
-
 /* Inputs that stay in their file although no piece of them can be read alone: read whole. */
 static ppto_status load_inputs(pp_region_run *r)
 {
@@ -71,8 +62,7 @@ void pp_region_part_close(pp_region_part *part)
     *part = (pp_region_part){0};
 }
 
-/* The dim of a place along which pieces lie. */
-static int axis_of(const pp_region_run *r, uint32_t i)
+int pp_region_axis_of(const pp_region_run *r, uint32_t i)
 {
     const pp_place *place = &r->region->places.at[i];
     uint32_t prim = place->number;
@@ -133,7 +123,7 @@ static void aim(pp_region_run *r, uint32_t i, ppto_array *window, bool write)
 {
     const pp_place *place = &r->region->places.at[i];
     pp_place_memory *at = &r->at[i];
-    int axis = axis_of(r, i);
+    int axis = pp_region_axis_of(r, i);
     if (place->kind == PP_AT_START) return;
     if (at->streamed) {
         window->data = pp_region_io_data(&r->io, i, r->start / r->rows);
@@ -339,148 +329,6 @@ static ppto_status run_passes(pp_region_run *r)
     return run_once(r, &last);
 }
 
-/* The next input to try to cut: the largest that has rows to cut and was not tried. PP_NONE: none is left. */
-static uint32_t next_seed(const ppto_program *p, ppto_array *const *inputs, uint8_t *tried)
-{
-    size_t best = p->plan->inputs.n;
-    int64_t most = 0;
-    for (size_t i = 0; i < p->plan->inputs.n; i++) {
-        int64_t n = (int64_t)ppto_dtype_size(inputs[i]->dtype);
-        for (int d = 0; d < inputs[i]->rank; d++) n *= inputs[i]->shape[d];
-        if (tried[i] || p->plan->inputs.at[i].prim == PP_NONE || n <= most) continue;
-        if (inputs[i]->rank == 0 || inputs[i]->shape[0] < 2) continue;
-        most = n;
-        best = i;
-    }
-    if (best == p->plan->inputs.n) return PP_NONE;
-    tried[best] = 1;
-    return p->plan->inputs.at[best].prim;
-}
-
-static void clear(pp_region_run *r)
-{
-    for (size_t i = 0; r->at && i < r->region->places.n; i++) {
-        pp_array_drop(r->at[i].array, PP_HOLD_PENDING, PPTO_HERE);
-        pp_array_drop(r->at[i].next, PP_HOLD_PENDING, PPTO_HERE);
-    }
-    pp_free(r->at);
-    pp_free(r->pass_rows);
-    pp_free(r->sinks);
-    pp_free(r->sink_open);
-    pp_free(r->sink_at);
-    pp_region_destroy(r->region);
-    r->at = NULL;
-    r->pass_rows = r->sink_at = NULL;
-    r->sinks = NULL;
-    r->sink_open = NULL;
-    r->region = NULL;
-}
-
-static ppto_status within_limit(pp_region_run *r)
-{
-    uint64_t limit = pp_pool_get_limit(r->p->ctx->pool);
-    if (limit == 0 || r->predicted <= limit) return PPTO_OK;
-    return pp_fail(
-        r->err, PPTO_E_LIMIT,
-        "piece by piece the run needs %llu bytes, the memory limit is %llu; the least limit that would "
-        "do is %llu",
-        (unsigned long long)r->predicted, (unsigned long long)limit, (unsigned long long)r->predicted);
-}
-
-/* Which places have their pieces in files. A result that is wanted twice is in memory. */
-static void find_streams(pp_region_run *r)
-{
-    for (uint32_t i = 0; i < r->region->places.n; i++) {
-        const pp_place *place = &r->region->places.at[i];
-        if (place->kind == PP_AT_INPUT) {
-            const pp_array_file *file = r->inputs[place->number]->file;
-            r->at[i].streamed = file && file->reader.in_place && place->cut && axis_of(r, i) == 0;
-        } else if (place->kind == PP_AT_OUTPUT) {
-            const char *sink = r->p->sinks[place->number];
-            r->at[i].streamed = place->cut && sink && axis_of(r, i) == 0 && pp_files_by_pieces(sink);
-            for (uint32_t k = 0; k < r->p->plan->flat.outputs.n; k++)
-                r->at[i].streamed &= k == place->number || r->p->plan->flat.outputs.at[k] !=
-                                                               r->p->plan->flat.outputs.at[place->number];
-        }
-    }
-}
-
-static ppto_status open_at(pp_region_run *r, const int64_t *names, uint64_t fixed, uint32_t seed,
-                           uint32_t *culprit)
-{
-    PP_TRY(pp_region_create(&r->p->plan->flat, names, r->p->literals, seed, &r->region, culprit, r->err));
-    r->total = r->region->trace.rows;
-    r->at = pp_calloc(r->region->places.n + 1, sizeof *r->at);
-    r->pass_rows = pp_calloc(r->region->trace.depths, sizeof *r->pass_rows);
-    size_t n = r->p->plan->flat.outputs.n;
-    r->sinks = pp_calloc(n + 1, sizeof *r->sinks);
-    r->sink_open = pp_calloc(n + 1, 1);
-    r->sink_at = pp_calloc(n + 1, sizeof *r->sink_at);
-    if (!r->at || !r->pass_rows || !r->sinks || !r->sink_open || !r->sink_at) return PPTO_E_NOMEM;
-    memory_of_inputs(r);
-    find_streams(r);
-    PP_TRY(pp_region_plan(r, fixed));
-    return within_limit(r);
-}
-
-/* What the whole does not allow an input of less bytes may allow; the first refusal is the one to tell. */
-static ppto_status try_seeds(pp_region_run *r, const int64_t *names, uint64_t fixed, uint8_t *tried,
-                             uint32_t *culprit)
-{
-    uint32_t seed;
-    ppto_status first = PPTO_OK;
-    while ((seed = next_seed(r->p, r->inputs, tried)) != PP_NONE) {
-        pp_error err = {0}, *keep = r->err;
-        uint32_t why = PP_NONE;
-        r->err = &err;
-        ppto_status status = open_at(r, names, fixed, seed, &why);
-        r->err = keep;
-        if (status == PPTO_OK) return status;
-        clear(r);
-        if (first == PPTO_OK) {
-            *culprit = why;
-            *keep = err;
-            first = status;
-        }
-        if (status != PPTO_E_UNSUPPORTED && status != PPTO_E_LIMIT) break;
-    }
-    if (first == PPTO_OK)
-        return pp_fail(r->err, PPTO_E_UNSUPPORTED, "no input has an axis to cut into pieces");
-    return first;
-}
-
-ppto_status pp_region_open(ppto_program *p, ppto_array *const *inputs, const int64_t *names, uint64_t fixed,
-                           pp_region_run **out, uint32_t *culprit, pp_error *err)
-{
-    *out = NULL;
-    *culprit = PP_NONE;
-    uint8_t *tried = pp_calloc(p->plan->inputs.n + 1, 1);
-    pp_region_run *r = pp_calloc(1, sizeof *r);
-    ppto_status status = r && tried ? PPTO_OK : PPTO_E_NOMEM;
-    if (status == PPTO_OK) {
-        *r = (pp_region_run){.p = p, .inputs = inputs, .err = err};
-        status = try_seeds(r, names, fixed, tried, culprit);
-    }
-    pp_free(tried);
-    if (status == PPTO_OK) {
-        pp_error_clear(err);
-        *out = r;
-    } else {
-        pp_region_close(r);
-    }
-    return status;
-}
-
-uint64_t pp_region_measured(const pp_region_run *r)
-{
-    return r->peak;
-}
-
-uint64_t pp_region_predicted(const pp_region_run *r)
-{
-    return r->predicted;
-}
-
 /* ---- results that go to files -------------------------------------------------------------------------- */
 
 static ppto_status open_sink(pp_region_run *r, uint32_t number, const pp_place *place)
@@ -554,11 +402,4 @@ ppto_status pp_region_execute(pp_region_run *r, ppto_array *const *results)
     if (status == PPTO_OK) status = open_sinks(r);
     if (status == PPTO_OK) status = run_passes(r);
     return close_sinks(r, status);
-}
-
-void pp_region_close(pp_region_run *r)
-{
-    if (!r) return;
-    clear(r);
-    pp_free(r);
 }
