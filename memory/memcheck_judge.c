@@ -30,7 +30,7 @@ const char *pp_share_name(pp_share share)
     return (unsigned)share < PP_SHARES ? names[share] : "slack";
 }
 
-/* Least squares over the samples, one epoch apart. */
+/* Least squares over the samples, one epoch apart. What rises once and stays is kept, but does not grow. */
 bool pp_memcheck_grows(const uint64_t *samples, uint32_t n, double *slope)
 {
     double middle = (n - 1.0) / 2, mean = 0, above = 0, below = 0;
@@ -42,9 +42,13 @@ bool pp_memcheck_grows(const uint64_t *samples, uint32_t n, double *slope)
         below += (i - middle) * (i - middle);
     }
     *slope = above / below;
-    for (uint32_t i = 0; i < n; i++)
-        if (samples[i] > samples[n - 1]) return false;
-    return *slope > 0 && samples[n / 2] < samples[n - 1];
+    uint64_t most = samples[0];
+    uint32_t rises = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        rises += samples[i] > most;
+        if (samples[i] > most) most = samples[i];
+    }
+    return *slope > 0 && rises > 1 && samples[n - 1] == most && samples[n / 2] < most;
 }
 
 /* ---- suppressions ------------------------------------------------------------------------------ */

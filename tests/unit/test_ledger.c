@@ -274,7 +274,7 @@ Test(memory_ledger, growth_wants_three_epochs_and_goes_on)
         {{1, 2}, 2, false},          {{1, 2, 3}, 3, true},
         {{3, 3, 3}, 3, false},       {{1, 2, 3, 3, 3, 3}, 6, false},
         {{3, 2, 1}, 3, false},       {{1, 1, 2, 2, 3, 3, 4, 4}, 8, true},
-        {{0, 9, 1, 2, 3}, 5, false},
+        {{0, 9, 1, 2, 3}, 5, false}, {{0, 0, 0, 4, 4}, 5, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double slope;
