@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A dispatch is a plan made ready once: successors, counters, static priority (longest path to a sink, then
- * program order), scratch memory for every worker, and the state of one run. Running it allocates nothing.
+ * program order), scratch memory for every worker, and the state of one run. Running it again allocates
+ * nothing.
  *
  * Which order it will run in is decided here, once: inline on the caller when the executor is serial, when
  * one worker is all there is, when the steps form a chain of single tasks, or when the whole work would not
@@ -135,25 +136,41 @@ static void choose_mode(pp_dispatch *dispatch, const uint32_t *first, const uint
 
 /* ---- memory ------------------------------------------------------------------------------------ */
 
-static ppto_status take_scratch(pp_dispatch *dispatch, const pp_memory *memory, pp_error *err)
+static ppto_status size_scratch(pp_dispatch *dispatch, const pp_memory *memory, pp_error *err)
 {
     size_t most = 0, all;
     for (uint32_t i = 0; i < dispatch->n; i++)
         if (dispatch->steps[i].scratch_bytes > most) most = dispatch->steps[i].scratch_bytes;
+    if (memory != NULL) dispatch->memory = *memory;
     if (!pp_align_size(most, ALIGNMENT, &dispatch->scratch_each) ||
         !pp_mul_size(dispatch->scratch_each, dispatch->n_slots, &all))
         return pp_fail(err, PPTO_E_SIZE, "scratch of %zu bytes for %u workers", most, dispatch->n_slots);
-    if (all == 0) return PPTO_OK;
+    return PPTO_OK;
+}
+
+ppto_status pp_dispatch_reserve(pp_dispatch *dispatch, pp_error *err)
+{
+    size_t all = dispatch->scratch_each * dispatch->n_slots;
     void *block = NULL;
-    if (memory != NULL) {
-        dispatch->memory = *memory;
-        PP_TRY(memory->take(memory->arg, all, &block, err));
+    if (all == 0 || dispatch->scratch != NULL) return PPTO_OK;
+    if (dispatch->memory.take != NULL) {
+        PP_TRY(dispatch->memory.take(dispatch->memory.arg, all, &block, err));
     } else {
         block = pp_alloc_aligned(ALIGNMENT, all);
         if (block == NULL) return pp_fail(err, PPTO_E_NOMEM, "no memory for %zu bytes of scratch", all);
     }
     dispatch->scratch = block;
     return PPTO_OK;
+}
+
+void pp_dispatch_give_back(pp_dispatch *dispatch)
+{
+    if (dispatch->scratch != NULL && dispatch->memory.give != NULL)
+        dispatch->memory.give(dispatch->memory.arg, dispatch->scratch,
+                              dispatch->scratch_each * dispatch->n_slots);
+    else
+        pp_free(dispatch->scratch);
+    dispatch->scratch = NULL;
 }
 
 static ppto_status make_slots(pp_dispatch *dispatch)
@@ -223,11 +240,7 @@ static void release(pp_dispatch *dispatch)
         dispatch->pending,      dispatch->in_heap,         (void *)dispatch->left,   dispatch->heap,
         dispatch->stack,        (void *)dispatch->spoiled, (void *)dispatch->status, dispatch->waiting,
         (void *)dispatch->away, dispatch->begun,           dispatch->begun_at,       dispatch->arrived};
-    if (dispatch->scratch != NULL && dispatch->memory.give != NULL)
-        dispatch->memory.give(dispatch->memory.arg, dispatch->scratch,
-                              dispatch->scratch_each * dispatch->n_slots);
-    else
-        pp_free(dispatch->scratch);
+    pp_dispatch_give_back(dispatch);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) pp_free(parts[i]);
     pp_free(dispatch);
 }
@@ -245,7 +258,7 @@ static ppto_status fill(pp_dispatch *dispatch, const pp_step *steps, const uint3
         status = make_slots(dispatch);
     }
     if (status != PPTO_OK) return pp_fail(err, status, "no memory for a plan of %u steps", dispatch->n);
-    return take_scratch(dispatch, memory, err);
+    return size_scratch(dispatch, memory, err);
 }
 
 ppto_status pp_dispatch_create(const pp_step *steps, uint32_t n, const uint32_t *first_need,
@@ -368,10 +381,15 @@ ppto_status pp_dispatch_run(pp_dispatch *dispatch, const pp_run_options *options
         return pp_fail(err, PPTO_E_FORKED, "the plan belongs to the process that was forked");
     if (atomic_exchange_explicit(&dispatch->running, true, memory_order_acquire))
         return pp_fail(err, PPTO_E_BUSY, "the plan is running already");
+    ppto_status status = pp_dispatch_reserve(dispatch, err);
+    if (status != PPTO_OK) {
+        atomic_store_explicit(&dispatch->running, false, memory_order_release);
+        return status;
+    }
     (void)pp_dispatch_mark_inside(true);
     start(dispatch, options);
     run_in_order(dispatch);
-    ppto_status status = outcome(dispatch, failed_step, err);
+    status = outcome(dispatch, failed_step, err);
     if (options->log_n != NULL) {
         size_t logged = atomic_load_explicit(&dispatch->logged, memory_order_relaxed);
         *options->log_n = logged < options->log_cap ? logged : options->log_cap;

@@ -53,7 +53,7 @@ typedef struct pp_step {
 typedef struct pp_dispatch pp_dispatch;
 
 /* needs: CSR, steps that step i waits for, all lower than i. Copied. Scratch for every worker is taken
- * through `take`/`give` (a pool) once. */
+ * through `take`/`give` (a pool) when it is first reserved, and kept. */
 typedef struct pp_memory {
     ppto_status (*take)(void *arg, size_t bytes, void **out, pp_error *err);
     void (*give)(void *arg, void *block, size_t bytes);
@@ -64,6 +64,10 @@ ppto_status pp_dispatch_create(const pp_step *steps, uint32_t n, const uint32_t 
                                pp_dispatch **out, pp_error *err);
 void pp_dispatch_destroy(pp_dispatch *dispatch);                 /* NULL is fine */
 uint64_t pp_dispatch_scratch_bytes(const pp_dispatch *dispatch); /* of all workers together */
+/* Takes the scratch, unless it is there; the first run does so too. E_NOMEM, or what `take` says. Not while
+ * it runs, nor is giving it back. */
+ppto_status pp_dispatch_reserve(pp_dispatch *dispatch, pp_error *err);
+void pp_dispatch_give_back(pp_dispatch *dispatch);
 
 typedef struct pp_task_record {
     uint32_t step, phase, task, worker;
@@ -84,8 +88,8 @@ typedef struct pp_run_options {
 } pp_run_options;
 
 /* Runs everything and waits. The error is the earliest in program order (step, then position); dependents are
- * skipped, the rest is drained. Never allocates. E_WOULD_DEADLOCK from inside a task; E_FORKED in a child;
- * E_BUSY when it is running. */
+ * skipped, the rest is drained. Allocates nothing once the scratch is there. E_WOULD_DEADLOCK from inside a
+ * task; E_FORKED in a child; E_BUSY when it is running. */
 ppto_status pp_dispatch_run(pp_dispatch *dispatch, const pp_run_options *options, uint32_t *failed_step,
                             pp_error *err);
 

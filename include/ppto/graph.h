@@ -27,11 +27,12 @@ PPTO_API ppto_tensor *ppto_input_at(ppto_site site, ppto_graph *graph, const cha
                                     const char *dims);
 #define ppto_input(graph, name, dtype, dims) ppto_input_at(PPTO_HERE, graph, name, dtype, dims)
 /* A file as a lazy source: an input that is bound already, to ppto_array_open of the path. Only the header is
- * read now. A run that goes by pieces reads them when all its streams are its own; a run in one piece reads
- * the sources of a stream (the one that is pushed here) when that one is, and then leaves it to the next run.
- * The name among the inputs is "source1", "source2", … in the order of the calls; a program may bind another
- * array of the type there. returns NULL, with the graph's error: as ppto_array_open; E_VALUE for an empty
- * path */
+ * read now. A run in one piece reads the sources of a stream (the one that is pushed here) when that stream
+ * is its own, and then leaves it to the next run. A graph with streams runs in one piece unless that would
+ * exceed the memory limit; a run that goes by pieces keeps all its streams to its end, and nothing overlaps
+ * with it. The name among the inputs is "source1", "source2", … in the order of the calls; a program may bind
+ * another array of the type there. returns NULL, with the graph's error: as ppto_array_open; E_VALUE for an
+ * empty path */
 PPTO_API ppto_tensor *ppto_open_at(ppto_site site, ppto_graph *graph, const char *path);
 #define ppto_open(graph, path) ppto_open_at(PPTO_HERE, graph, path)
 /* A lazy sink: the value again; a program that has this tensor among its outputs writes it to a file of that

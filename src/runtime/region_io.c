@@ -121,7 +121,7 @@ ppto_status pp_region_io_add(pp_region_io *io, pp_pool *pool, const pp_region_st
                         .site = {.file = s->path},
                         .dtype = ppto_dtype_name((ppto_dtype)s->dtype),
                         .hold = PP_HOLD_IO};
-    for (int i = 0; i < PP_REGION_DEPTH; i++) {
+    for (int i = 0; i < PP_REGION_DEPTH && i < io->pieces; i++) {
         s->window[i].stream = s;
         ppto_status status = pp_pool_take_as(pool, s->bytes, &tag, &s->window[i].data, io->err);
         if (status != PPTO_OK)

@@ -40,15 +40,32 @@ static void clear(pp_region_run *r)
     r->region = NULL;
 }
 
-static ppto_status within_limit(pp_region_run *r)
+/* The least limit known to be kept. What was planned may not be that: with more room an earlier pass may take
+ * longer pieces, which leave less or more to the later ones. */
+static ppto_status least_limit(pp_region_run *r, uint64_t fixed, uint64_t *least)
 {
-    uint64_t limit = pp_pool_get_limit(r->p->ctx->pool);
-    if (limit == 0 || r->predicted <= limit) return PPTO_OK;
+    enum { TRIES = 8 };
+    uint64_t limit = r->predicted;
+    *least = r->whole;
+    for (int i = 0; i < TRIES && limit < *least; i++) {
+        PP_TRY(pp_region_plan(r, fixed, limit));
+        if (r->predicted <= limit) *least = limit;
+        if (r->predicted == limit) break;
+        limit = r->predicted;
+    }
+    return PPTO_OK;
+}
+
+static ppto_status within_limit(pp_region_run *r, uint64_t fixed, uint64_t limit)
+{
+    uint64_t need = r->predicted, least;
+    if (limit == 0 || need <= limit) return PPTO_OK;
+    PP_TRY(least_limit(r, fixed, &least));
     return pp_fail(
         r->err, PPTO_E_LIMIT,
         "piece by piece the run needs %llu bytes, the memory limit is %llu; the least limit that would "
         "do is %llu",
-        (unsigned long long)r->predicted, (unsigned long long)limit, (unsigned long long)r->predicted);
+        (unsigned long long)need, (unsigned long long)limit, (unsigned long long)least);
 }
 
 /* Which places have their pieces in files. A result that is wanted twice is in memory. */
@@ -93,8 +110,9 @@ static ppto_status open_at(pp_region_run *r, const int64_t *names, uint64_t fixe
     if (!r->at || !r->pass_rows || !r->sinks || !r->sink_open || !r->sink_at) return PPTO_E_NOMEM;
     memory_of_inputs(r);
     find_streams(r);
-    PP_TRY(pp_region_plan(r, fixed));
-    return within_limit(r);
+    uint64_t limit = pp_pool_get_limit(r->p->ctx->pool);
+    PP_TRY(pp_region_plan(r, fixed, limit));
+    return within_limit(r, fixed, limit);
 }
 
 /* What the whole does not allow an input of less bytes may allow; the first refusal is the one to tell. */
@@ -124,7 +142,7 @@ static ppto_status try_seeds(pp_region_run *r, const int64_t *names, uint64_t fi
 }
 
 ppto_status pp_region_open(ppto_program *p, ppto_array *const *inputs, const int64_t *names, uint64_t fixed,
-                           pp_region_run **out, uint32_t *culprit, pp_error *err)
+                           uint64_t whole, pp_region_run **out, uint32_t *culprit, pp_error *err)
 {
     *out = NULL;
     *culprit = PP_NONE;
@@ -132,7 +150,7 @@ ppto_status pp_region_open(ppto_program *p, ppto_array *const *inputs, const int
     pp_region_run *r = pp_calloc(1, sizeof *r);
     ppto_status status = r && tried ? PPTO_OK : PPTO_E_NOMEM;
     if (status == PPTO_OK) {
-        *r = (pp_region_run){.p = p, .inputs = inputs, .err = err};
+        *r = (pp_region_run){.p = p, .inputs = inputs, .whole = whole, .err = err};
         status = try_seeds(r, names, fixed, tried, culprit);
     }
     pp_free(tried);

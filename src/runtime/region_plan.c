@@ -59,7 +59,9 @@ static uint64_t window_bytes(const pp_region_run *r, const pp_part *part, int64_
     for (size_t k = 0; k < part->writes.n; k++)
         if (r->at[part->writes.at[k]].streamed)
             n += pp_region_row_bytes(&r->region->places.at[part->writes.at[k]]);
-    return n * (uint64_t)(rows < r->total ? rows : r->total) * PP_REGION_DEPTH;
+    if (rows >= r->total) return n * (uint64_t)r->total;
+    int64_t pieces = (r->total + rows - 1) / rows;
+    return n * (uint64_t)rows * (uint64_t)(pieces < PP_REGION_DEPTH ? pieces : PP_REGION_DEPTH);
 }
 
 static ppto_status variant_bytes(pp_region_run *r, uint32_t pass, int64_t rows, int64_t full, bool first,
@@ -153,10 +155,10 @@ static int64_t most_rows(const pp_region_run *r, const pp_region_pass *pass)
     return rows;
 }
 
-static ppto_status plan_pass(pp_region_run *r, uint32_t number, uint64_t *held)
+static ppto_status plan_pass(pp_region_run *r, uint32_t number, uint64_t limit, uint64_t *held)
 {
     const pp_region_pass *pass = &r->region->passes[number];
-    uint64_t limit = pp_pool_get_limit(r->p->ctx->pool), bytes = 0;
+    uint64_t bytes = 0;
     pp_part whole;
     PP_TRY(pp_region_whole(r->region, number, &whole, r->err));
     for (size_t k = 0; k < whole.writes.n; k++)
@@ -164,12 +166,15 @@ static ppto_status plan_pass(pp_region_run *r, uint32_t number, uint64_t *held)
     PP_TRY(part_bytes(r, &whole, &bytes));
     note(r, *held + bytes);
     if (!pass->any) return PPTO_OK;
+    uint64_t least =
+        UINT64_MAX; /* if none keeps the limit; a longer piece may need less than a shorter one */
     for (int64_t rows = most_rows(r, pass);; rows /= 2) {
         PP_TRY(pieces_bytes(r, number, rows, &bytes));
-        r->pass_rows[number] = rows;
+        if (bytes < least) r->pass_rows[number] = rows;
+        if (bytes < least) least = bytes;
         if (limit == 0 || *held + bytes <= limit || rows / 2 < pass->least) break;
     }
-    note(r, *held + bytes);
+    note(r, *held + least);
     r->work += r->row_work * (uint64_t)r->total;
     *held += carry_bytes(r, number) + state_bytes(r, pass, r->pass_rows[number], true);
     for (size_t i = 0; i < r->region->places.n; i++)
@@ -177,7 +182,7 @@ static ppto_status plan_pass(pp_region_run *r, uint32_t number, uint64_t *held)
     return PPTO_OK;
 }
 
-ppto_status pp_region_plan(pp_region_run *r, uint64_t fixed)
+ppto_status pp_region_plan(pp_region_run *r, uint64_t fixed, uint64_t limit)
 {
     uint64_t held = fixed, bytes;
     pp_part last;
@@ -186,6 +191,7 @@ ppto_status pp_region_plan(pp_region_run *r, uint64_t fixed)
         /* file arrays that are read whole, results that are saved whole */
         const pp_place *place = &r->region->places.at[i];
         const ppto_array *a = r->at[i].array;
+        r->at[i].planned = false;
         if (place->kind == PP_AT_INPUT && !r->at[i].streamed && a->file) {
             held += a->file->reader.info.bytes;
             r->work += a->file->reader.info.bytes;
@@ -198,7 +204,8 @@ ppto_status pp_region_plan(pp_region_run *r, uint64_t fixed)
         }
     }
     r->predicted = held;
-    for (uint32_t number = 0; number < r->region->trace.depths; number++) PP_TRY(plan_pass(r, number, &held));
+    for (uint32_t number = 0; number < r->region->trace.depths; number++)
+        PP_TRY(plan_pass(r, number, limit, &held));
     PP_TRY(pp_region_last(r->region, &last, r->err));
     PP_TRY(part_bytes(r, &last, &bytes));
     note(r, held + bytes);

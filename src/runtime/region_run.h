@@ -93,6 +93,7 @@ struct pp_region_run {
     int64_t *sink_at;    /* per output: where its data begin */
     int64_t *pass_rows;  /* rows of a piece of every pass */
     uint64_t predicted, peak;
+    uint64_t whole;    /* what the run would need in one piece */
     uint64_t work;     /* of all passes: progress.c */
     uint64_t row_work; /* of the pass planned last */
     pp_error *err;
@@ -110,7 +111,8 @@ pp_region_row_bytes(const pp_place *place); /* STATES: of one unit; else of one 
 /* ---- region_plan.c --------------------------------------------------------------------------------------
  */
 
-/* Chooses pass_rows and predicts the peak. fixed: bytes of inputs and results that ppto owns. */
-ppto_status pp_region_plan(pp_region_run *run, uint64_t fixed);
+/* Chooses pass_rows and predicts the peak. fixed: bytes of inputs and results that ppto owns. limit: 0: none;
+ * the peak may be over it all the same. */
+ppto_status pp_region_plan(pp_region_run *run, uint64_t fixed, uint64_t limit);
 
 #endif

@@ -193,6 +193,7 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
         PP_TRY(pp_admission_wait(r->p->ctx, r->ticket, r->p->stats.predicted_peak_bytes, r->control, r->err));
     PP_TRY(pp_numbers_eval(r->plan, r->in->names, r->inputs, r->p->literals, r->in->value, r->err));
     PP_TRY(pp_tracing_plan(&r->tracing, r->p, r->in->names, r->in->n_names));
+    PP_TRY(pp_dispatch_reserve(r->in->dispatch, r->err));
     pp_pool_count(pool, &before);
     uint64_t held = pp_run_owned_bytes(r->inputs, r->plan->inputs.n) +
                     pp_run_owned_bytes(r->p->outputs, r->plan->flat.outputs.n) + r->in->scratch_bytes;

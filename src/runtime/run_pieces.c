@@ -22,16 +22,23 @@ uint64_t pp_run_whole_work(const pp_run_state *r)
     return n;
 }
 
+/* Of a run in one piece, with the files that it loads. */
+static uint64_t whole_bytes(const pp_run_state *r)
+{
+    return r->p->stats.predicted_peak_bytes + file_bytes(r);
+}
+
 static bool over_limit(const pp_run_state *r)
 {
     uint64_t limit = pp_pool_get_limit(r->p->ctx->pool);
-    return limit != 0 && r->p->stats.predicted_peak_bytes > limit;
+    return limit != 0 && whole_bytes(r) > limit;
 }
 
 bool pp_run_by_pieces(const pp_run_state *r)
 {
     if (r->p->whole) return false;
-    return r->p->ctx->settings.o.chunk != 0 || over_limit(r) || file_bytes(r) > SMALL_FILES;
+    if (r->p->ctx->settings.o.chunk != 0 || over_limit(r)) return true;
+    return file_bytes(r) > SMALL_FILES && !r->p->sync; /* with streams the user overlaps whole files */
 }
 
 /* What stays in files, into memory: for a run in one piece. */
@@ -89,7 +96,7 @@ static ppto_status run_region(pp_run_state *r, pp_region_run *region, ppto_array
 /* Over the limit, and not to be cut: the operator that prevents it, and the limit that would do. */
 static ppto_status cannot_be_cut(pp_run_state *r, uint32_t culprit, const char *why)
 {
-    uint64_t need = r->p->stats.predicted_peak_bytes;
+    uint64_t need = whole_bytes(r);
     const pp_origin *origin = culprit == PP_NONE ? NULL : pp_plan_origin(r->plan, culprit);
     pp_text text = {0};
     char place[PP_SITE_ROOM];
@@ -119,17 +126,13 @@ ppto_status pp_run_try_pieces(pp_run_state *r, ppto_array **outputs, bool *done)
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) /* the region knows which of these are ever whole */
         if (r->p->sinks[i] && !pp_run_is_repeated(r, i)) fixed -= r->in->output_bytes[i];
     bool over = over_limit(r);
-    pp_dispatch_destroy(r->in->dispatch); /* its workers' scratch is of more use to the pieces */
-    r->in->dispatch = NULL;
-    ppto_status status = pp_region_open(r->p, r->inputs, r->in->names, fixed, &region, &culprit, &why);
-    *done = status != PPTO_E_UNSUPPORTED || over;
+    pp_dispatch_give_back(r->in->dispatch); /* its workers' scratch is of more use to the pieces */
+    ppto_status status =
+        pp_region_open(r->p, r->inputs, r->in->names, fixed, whole_bytes(r), &region, &culprit, &why);
+    *done = over || (status != PPTO_E_UNSUPPORTED && status != PPTO_E_LIMIT);
     if (status == PPTO_E_UNSUPPORTED && over) cannot_be_cut(r, culprit, why.text);
     if (status == PPTO_OK) status = run_region(r, region, outputs);
     pp_region_close(region);
-    pp_instance_destroy(r->in); /* it cannot run any more */
-    r->in = r->p->instance = NULL;
-    if (!*done) return pp_run_fix_sizes(r);
-    return status == PPTO_OK
-               ? status
-               : pp_fail(r->err, status, "%s", why.text[0] ? why.text : ppto_status_text(status));
+    if (!*done || status == PPTO_OK) return PPTO_OK;
+    return pp_fail(r->err, status, "%s", why.text[0] ? why.text : ppto_status_text(status));
 }

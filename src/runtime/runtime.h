@@ -390,12 +390,14 @@ ppto_status pp_program_of_plan(pp_plan *take_plan, ppto_program **out);
  * -------------------------------------------------------------------------------------------------------- */
 
 /* A run piece by piece along the first axis of the largest input: planned, within the memory limit.
- * fixed: bytes of inputs and results that ppto owns. names: values of named sizes.
+ * fixed: bytes of inputs and results that ppto owns. whole: what a run in one piece would need. names: values
+ * of named sizes.
  * returns E_UNSUPPORTED, the reason in err and the prim (or PP_NONE) in *culprit, when the plan cannot be
- * cut; E_LIMIT. inputs and names must outlive it; close it. */
+ * cut; E_LIMIT with the least limit that would do. inputs and names must outlive it; close it. */
 typedef struct pp_region_run pp_region_run;
 ppto_status pp_region_open(ppto_program *program, ppto_array *const *inputs, const int64_t *names,
-                           uint64_t fixed, pp_region_run **out, uint32_t *culprit, pp_error *err);
+                           uint64_t fixed, uint64_t whole, pp_region_run **out, uint32_t *culprit,
+                           pp_error *err);
 bool pp_region_streams_output(const pp_region_run *run, size_t number); /* it is never whole in memory */
 uint64_t pp_region_predicted(const pp_region_run *run);                 /* peak bytes */
 uint64_t pp_region_measured(const pp_region_run *run); /* most bytes of the pool, when it has run */

@@ -389,3 +389,50 @@ Test(region, a_failure_leaves_no_file)
     ppto_context_destroy(ctx);
     remove_files();
 }
+
+/* Told before anything runs, by pieces or not, and for the smallest file too. */
+Test(region, the_least_limit_that_is_told_will_do)
+{
+    static const char *const chains[] = {"softmax(x)", "x - mean(x, axis=0)", "mean(x)",
+                                         "x @ x.T",    "flip(x, axis=0)",     "cumulative_sum(x, axis=0)"};
+    static const int64_t rows[] = {40, 3000};
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        char to[96];
+        make_file(rows[n], 40);
+        path_of(to, sizeof to, "y.npy");
+        for (size_t k = 0; k < sizeof chains / sizeof *chains; k++) {
+            ppto_stats stats = {0};
+            ppto_context *ctx = make_limited("pthread", 0, 1000);
+            cr_assert_eq(over_files(ctx, chains[k], to, &stats), PPTO_E_LIMIT, "%s", chains[k]);
+            const char *told = strstr(ppto_error_text(ctx), "the least limit that would do is ");
+            cr_assert_not_null(told, "%s: %s", chains[k], ppto_error_text(ctx));
+            uint64_t limit = strtoull(told + strlen("the least limit that would do is "), NULL, 10);
+            cr_expect_neq(access(to, F_OK), 0, "%s", chains[k]);
+            ppto_context_destroy(ctx);
+            ctx = make_limited("pthread", 0, limit);
+            cr_expect_eq(over_files(ctx, chains[k], to, &stats), PPTO_OK, "%s: %s", chains[k],
+                         ppto_error_text(ctx));
+            cr_expect_eq(stats.measured_peak_bytes, limit, "%s: %llu of %llu", chains[k],
+                         (unsigned long long)stats.measured_peak_bytes,
+                         (unsigned long long)stats.predicted_peak_bytes);
+            ppto_context_destroy(ctx);
+            unlink(to);
+        }
+        remove_files();
+    }
+}
+
+/* No more windows than pieces. */
+Test(region, a_file_of_one_piece_takes_its_own_size)
+{
+    char to[96];
+    ppto_stats stats = {0};
+    make_file(32768, 40);
+    path_of(to, sizeof to, "y.npy");
+    ppto_context *ctx = make_context("serial", 0);
+    cr_assert_eq(over_files(ctx, "exp(x)", to, &stats), PPTO_OK, "%s", ppto_error_text(ctx));
+    cr_expect_eq(stats.pieces, 1);
+    cr_expect_leq(stats.measured_peak_bytes, 2 * 32768 * 40 * 4 + (1 << 20));
+    ppto_context_destroy(ctx);
+    remove_files();
+}
