@@ -141,8 +141,12 @@ static void print_text(const cli_arguments *arguments, const result *r)
     printf("median  %.9f s   min %.9f s   mean %.9f s   std %.9f s   (%" PRIu64 " runs after %" PRIu64 ")\n",
            r->median, r->least, r->mean, r->deviation, arguments->repeats, arguments->warmup);
     printf("first   %.9f s   compile %.9f s\n", r->first, r->compile);
-    printf("rate    %.3f GB/s   %.3f GFLOP/s   (%" PRIu64 " bytes, %.0f operations)\n",
-           rate((double)r->bytes, r->median), rate(r->flops, r->median), r->bytes, r->flops);
+    printf("rate    %.3f GB/s", rate((double)r->bytes, r->median));
+    if (r->flops > 0) /* what functions do inside is not counted */
+        printf("   %.3f GFLOP/s   (%" PRIu64 " bytes, %.0f operations)\n", rate(r->flops, r->median),
+               r->bytes, r->flops);
+    else
+        printf("   (%" PRIu64 " bytes)\n", r->bytes);
     printf("plan    %zu kernels, tier %s, executor %s, %d threads\n", r->stats.kernels, r->stats.tier,
            r->stats.executor, r->stats.threads);
 }
