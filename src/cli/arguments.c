@@ -82,7 +82,7 @@ static void append(cli_list *list, const char *value)
 #define TO(member) offsetof(cli_arguments, member)
 static const option_row rows[] = {
     {"output=[NAME=]FILE", 'o', CLI_RUN,
-     "write a result to an NPY file (- is standard output), or into FILE.npz or FILE.safetensors", LIST,
+     "write a result to an NPY file (- is standard output), or as FILE.npz or FILE.safetensors", LIST,
      TO(outputs), 0, 0, NULL},
     {"npy=FILE", 0, CLI_RUN, "the same as -o FILE", LIST, TO(outputs), 0, 0, NULL},
     {"json", 0, (ALL & ~(unsigned)CLI_SELFCHECK) | CLI_MEMCHECK, "print JSON", FLAG, TO(json), 0, 0, NULL},

@@ -256,6 +256,11 @@ static ppto_status put(const ppto_context *ctx, const pp_memcheck *r, pp_error *
         status = path ? pp_files_write_atomic(path, write_text, &text, err)
                       : write_text(STDERR_FILENO, &text, err);
     pp_text_free(&text);
+    if (status != PPTO_OK && path) {
+        pp_error why = *err;
+        *err = (pp_error){0};
+        pp_fail(err, status, "memcheck: %.500s: %.1000s", path, why.text);
+    }
     return status;
 }
 

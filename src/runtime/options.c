@@ -6,59 +6,65 @@
 
 #include "runtime/runtime.h"
 
-static const char *const tiers[] = {"auto", "interp", NULL};
-static const char *const simds[] = {"baseline", "avx2", "avx512", NULL};
+/* What an option may be: the i-th word, NULL past the last. */
+typedef const char *words(size_t i);
 
-static bool one_of(const char *word, const char *const *list)
+static const char *tier_at(size_t i)
 {
-    for (; *list; list++)
-        if (strcmp(word, *list) == 0) return true;
-    return false;
+    static const char *const all[] = {"auto", "interp", NULL};
+    return all[i];
 }
 
-static bool is_memcheck(const char *word)
+static const char *simd_at(size_t i)
 {
-    static const char *const words[] = {"off", "report", "error", NULL};
-    return one_of(word, words);
+    static const char *const all[] = {"baseline", "avx2", "avx512", NULL};
+    return all[i];
 }
 
-static bool is_executor(const char *word)
+static const char *memcheck_at(size_t i)
 {
-    for (size_t i = 0; pp_executor_at(i); i++)
-        if (strcmp(word, pp_executor_at(i)) == 0) return true;
-    return false;
+    static const char *const all[] = {"off", "report", "error", NULL};
+    return all[i];
 }
 
-static bool is_device(const char *word)
+static const char *device_at(size_t i)
 {
-    return pp_device_find(word) != NULL;
+    const pp_device_class *device = pp_device_at(i);
+    return device ? device->name : NULL;
 }
 
-static bool is_tier(const char *word)
+static bool known(words *at, const char *word)
 {
-    return one_of(word, tiers);
+    size_t i = 0;
+    while (at(i) && strcmp(word, at(i)) != 0) i++;
+    return at(i) != NULL;
 }
 
-static bool is_simd(const char *word)
+static ppto_status unknown(words *at, const char *source, const char *word, pp_error *err)
 {
-    return one_of(word, simds);
+    pp_text list = {0};
+    for (size_t i = 0; at(i); i++) pp_text_add(&list, "%s%s", i > 0 ? ", " : "", at(i));
+    pp_fail(err, PPTO_E_VALUE, "%s: unknown value \"%.100s\", expected one of: %s", source, word,
+            list.at ? list.at : "");
+    pp_text_free(&list);
+    return PPTO_E_VALUE;
 }
 
-/* The option, else the variable, else the default; known() judges the word. */
+/* The option, else the variable, else the default; of the words `at`. */
 static ppto_status word(const char *given, const char *option, const char *variable, const char *fallback,
-                        bool (*known)(const char *), char out[16], pp_error *err)
+                        words *at, char out[16], pp_error *err)
 {
     const char *from = given, *source = option;
     if (!from && (from = getenv(variable)) && *from) source = variable;
     if (!from || !*from) from = fallback;
-    if (strlen(from) < 16 && (from == fallback || known(from))) {
+    if (strlen(from) < 16 && (from == fallback || known(at, from))) {
         memcpy(out, from, strlen(from) + 1);
         return PPTO_OK;
     }
-    if (known == is_tier && strcmp(from, "jit") == 0)
+    if (at == tier_at && strcmp(from, "jit") == 0)
         return pp_fail(err, PPTO_E_UNSUPPORTED, "%s: jit: machine code is not built into this library",
                        source);
-    return pp_fail(err, PPTO_E_VALUE, "%s: unknown value \"%s\"", source, from);
+    return unknown(at, source, from, err);
 }
 
 static ppto_status integer(const char *variable, long lo, long hi, long *out, pp_error *err)
@@ -81,7 +87,7 @@ static ppto_status read_memcheck(pp_settings *out, pp_error *err)
     bool alone = o->memcheck_level == -1;
     if (o->memcheck_level < -1 || o->memcheck_level > 3)
         return pp_fail(err, PPTO_E_VALUE, "memcheck_level: %d is not from 0 to 3", o->memcheck_level);
-    PP_TRY(word(alone && !o->memcheck ? "off" : o->memcheck, "memcheck", "PPTO_MEMCHECK", "off", is_memcheck,
+    PP_TRY(word(alone && !o->memcheck ? "off" : o->memcheck, "memcheck", "PPTO_MEMCHECK", "off", memcheck_at,
                 out->memcheck, err));
     if (!alone) PP_TRY(integer("PPTO_MEMCHECK_LEVEL", 0, 3, &level, err));
     if (o->memcheck_level <= 0) o->memcheck_level = (int)level;
@@ -113,11 +119,11 @@ ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_e
     }
     ppto_options *o = &out->o;
     long threads = 0, level = 0;
-    const char *executor = is_executor("tbb") ? "tbb" : "pthread";
-    PP_TRY(word(o->executor, "executor", "PPTO_EXECUTOR", executor, is_executor, out->executor, err));
-    PP_TRY(word(o->device, "device", "PPTO_DEVICE", "cpu", is_device, out->device, err));
-    PP_TRY(word(o->tier, "tier", "PPTO_TIER", "auto", is_tier, out->tier, err));
-    PP_TRY(word(o->simd, "simd", "PPTO_SIMD", "", is_simd, out->simd, err));
+    const char *executor = known(pp_executor_at, "tbb") ? "tbb" : "pthread";
+    PP_TRY(word(o->executor, "executor", "PPTO_EXECUTOR", executor, pp_executor_at, out->executor, err));
+    PP_TRY(word(o->device, "device", "PPTO_DEVICE", "cpu", device_at, out->device, err));
+    PP_TRY(word(o->tier, "tier", "PPTO_TIER", "auto", tier_at, out->tier, err));
+    PP_TRY(word(o->simd, "simd", "PPTO_SIMD", "", simd_at, out->simd, err));
     PP_TRY(integer("PPTO_NUM_THREADS", 0, 4096, &threads, err));
     PP_TRY(integer("PPTO_LOG_LEVEL", 0, 3, &level, err));
     if (o->threads < -1 || o->threads > 4096)
