@@ -24,10 +24,9 @@ FILL(u64)
 
 void PP_NAME(pp_move_fill)(size_t n, void *out, const void *value, size_t size)
 {
+    if (n == 0) return; /* and the value may lie nowhere */
     switch (size) {
-    case 1:
-        if (n > 0) memset(out, *(const uint8_t *)value, n);
-        break;
+    case 1: memset(out, *(const uint8_t *)value, n); break;
     case 2: fill_u16(n, out, value); break;
     case 4: fill_u32(n, out, value); break;
     default: fill_u64(n, out, value); break;

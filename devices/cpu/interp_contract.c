@@ -25,6 +25,7 @@ static void enter(pp_work *w, const pp_space *space, size_t rows, size_t cols)
 void pp_work_contract_start(pp_work *w)
 {
     const pp_contract_at *c = w->launch->contract;
+    if (c->k == 0) return; /* the factors have no element, also where they move with no axis */
     enter(w, &c->a.space, c->a.rows, c->a.cols);
     pp_work_steps(w, &c->a.body, PP_GROUP_TASK);
     enter(w, &c->b.space, c->b.rows, c->b.cols);

@@ -246,6 +246,15 @@ static void map_tiles(pp_launch *launch, int64_t elements, int64_t *rows, int64_
     *rows = smaller(launch->space.dim[PP_DIM_ROWS].total, larger(1, elements / *cols));
 }
 
+/* A scan carries one row on from block to block. */
+static bool scans(const pp_launch *launch)
+{
+    const pp_program *p = launch->variant->program;
+    for (uint32_t f = 0; f < p->n_folds; f++)
+        if (launch->kernel->folds[f].fold->law == PP_LAW_SCAN) return true;
+    return false;
+}
+
 static void lanes_tiles(pp_launch *launch, int64_t elements, int64_t *rows, int64_t *cols)
 {
     const int64_t k = launch->space.dim[PP_DIM_COLS].total,
@@ -254,7 +263,8 @@ static void lanes_tiles(pp_launch *launch, int64_t elements, int64_t *rows, int6
     *cols = larger(1, smaller(k, block));
     *rows = k > block ? 1 : larger(1, elements / *cols);
     if (k <= (int64_t)PP_TURNED_COLUMNS && *rows > LINE) *rows &= ~(int64_t)(LINE - 1);
-    if (turns(launch)) *rows = larger(*rows, LINE); /* whole cache lines of what lies against the lanes */
+    if (turns(launch) && !(k > block && scans(launch)))
+        *rows = larger(*rows, LINE); /* whole cache lines of what lies against the lanes */
     if (kept > 0) *rows = larger(1, smaller(*rows, PP_BUFFER_BYTES / kept));
     if (all_against(launch)) *rows = AGAINST_ROWS, *cols = smaller(k, AGAINST_COLS);
     *rows = smaller(*rows, launch->space.dim[PP_DIM_ROWS].total);
