@@ -99,6 +99,8 @@ int cli_context(const cli_arguments *arguments, ppto_context **ctx);
 int cli_read_text(const char *path, char **text, size_t *length);
 
 /* output.c */
+/* Would two texts of so many bytes name one file, also by links and dots? Not of devices and pipes. */
+bool cli_same_file(const char *a, size_t a_length, const char *b, size_t b_length);
 /* One line "ppto: …" on standard error; returns code. */
 int cli_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same with the library's last error after the words in front (may be NULL; left out where the error

@@ -29,6 +29,34 @@ size_t cli_archive_length(const char *path)
     return 0;
 }
 
+/* The path without links and dots, of a file that is not there its folder's; NULL: it has none. */
+static char *place_of(const char *path, size_t length)
+{
+    char *own = strndup(path, length), *place = own != NULL ? realpath(own, NULL) : NULL;
+    if (own != NULL && place == NULL) {
+        char *slash = strrchr(own, '/'), *name = slash != NULL ? slash + 1 : own;
+        char *folder = slash != NULL ? strndup(own, (size_t)(name - own)) : strdup(".");
+        char *found = folder != NULL ? realpath(folder, NULL) : NULL;
+        if (found != NULL && (place = malloc(strlen(found) + strlen(name) + 2)) != NULL)
+            strcat(strcat(strcpy(place, found), "/"), name);
+        free(found);
+        free(folder);
+    }
+    free(own);
+    return place;
+}
+
+bool cli_same_file(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    struct stat facts;
+    char *one = place_of(a, a_length), *other = place_of(b, b_length);
+    bool same = one != NULL && other != NULL && strcmp(one, other) == 0;
+    same = same && (stat(one, &facts) != 0 || S_ISREG(facts.st_mode));
+    free(one);
+    free(other);
+    return same;
+}
+
 bool cli_color(const char *when)
 {
     static const char *const words[] = {"auto", "never", "always"};

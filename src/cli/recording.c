@@ -233,14 +233,15 @@ int cli_record(cli_recording *r, const cli_arguments *arguments, bool without_da
     return parse_text(r, arguments->operands.at[0]);
 }
 
-void cli_recording_free(cli_recording *r)
+int cli_recording_free(cli_recording *r)
 {
     ppto_program_destroy(r->program);
     cli_bindings_free(&r->bindings);
     if (r->n > 0) ppto_outputs_free(r->n, r->outputs, r->names);
     ppto_graph_destroy(r->graph);
-    ppto_context_destroy(r->ctx);
+    ppto_status status = ppto_context_destroy(r->ctx);
     free((void *)r->missing);
+    return status == PPTO_OK ? CLI_OK : cli_fail_status(status, NULL);
 }
 
 /* ---- compiling and binding ---- */

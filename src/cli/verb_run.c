@@ -78,7 +78,7 @@ static const char *name_in_archive(const job *j, const target *t)
 
 static bool same_archive(const target *a, const target *b)
 {
-    return a->archive != 0 && a->archive == b->archive && strncmp(a->path, b->path, a->archive) == 0;
+    return a->archive != 0 && b->archive != 0 && cli_same_file(a->path, a->archive, b->path, b->archive);
 }
 
 /* Against the targets before it. */
@@ -94,8 +94,29 @@ static int check_target(job *j, size_t i)
             if (strcmp(a != NULL ? a : "", b != NULL ? b : "") != 0) continue;
             return cli_fail(CLI_USAGE, "-o %s: two results of one name cannot go to one file", t->path);
         }
-        if (strcmp(t->path, other->path) == 0)
+        if (strcmp(t->path, other->path) == 0 ||
+            cli_same_file(t->path, strlen(t->path), other->path, strlen(other->path)))
             return cli_fail(CLI_USAGE, "-o %s: two results cannot go to one file", t->path);
+    }
+    return CLI_OK;
+}
+
+/* Reports do not take the place of results, nor of one another. */
+static int check_reports(const job *j)
+{
+    const cli_arguments *a = j->arguments;
+    const char *const reports[] = {a->trace, a->timeline, a->stats_json, a->memcheck_json};
+    for (size_t i = 0; i < sizeof reports / sizeof *reports; ++i) {
+        const char *path = reports[i];
+        for (size_t k = 0; path != NULL && k < j->n_targets; ++k) {
+            const target *t = &j->targets[k];
+            size_t length = t->archive != 0 ? t->archive : strlen(t->path);
+            if (cli_same_file(path, strlen(path), t->path, length))
+                return cli_fail(CLI_USAGE, "%s: a result goes there already", path);
+        }
+        for (size_t k = 0; path != NULL && k < i; ++k)
+            if (reports[k] != NULL && cli_same_file(path, strlen(path), reports[k], strlen(reports[k])))
+                return cli_fail(CLI_USAGE, "%s: two reports cannot go to one file", path);
     }
     return CLI_OK;
 }
@@ -115,7 +136,7 @@ static int read_targets(job *j)
     }
     if (pipes > 0 && j->arguments->json)
         return cli_fail(CLI_USAGE, "--json and -o - both want standard output: leave one out");
-    return CLI_OK;
+    return check_reports(j);
 }
 
 /* The results some target wants, in the order of the text; all of them without -o. */
@@ -408,6 +429,6 @@ int cli_run(const cli_arguments *arguments)
     ppto_trace_destroy(j.trace);
     free(j.chosen);
     free(j.targets);
-    cli_recording_free(&j.recording);
-    return code;
+    int last = cli_recording_free(&j.recording);
+    return code != CLI_OK ? code : last;
 }

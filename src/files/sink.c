@@ -19,6 +19,8 @@
 
 #include "files/sink.h"
 
+enum { PATH_ROOM = 4096 }; /* PATH_MAX of Linux; elsewhere realpath fails cleanly on longer ones */
+
 /* Closes fd whatever happened; a failed close is a failure of the writing. */
 static ppto_status close_written(int fd, ppto_status status, pp_error *err)
 {
@@ -143,7 +145,7 @@ ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, pp_erro
     if (old && S_ISDIR(facts.st_mode)) return pp_fail_errno(err, "cannot write", EISDIR);
     if (old && (!S_ISREG(facts.st_mode) || names_a_descriptor(path))) return open_in_place(sink, path, err);
     if (old && access(path, W_OK) != 0) return pp_fail_errno(err, "cannot write", errno);
-    char target[4096]; /* PATH_MAX of Linux; elsewhere realpath fails cleanly on longer ones */
+    char target[PATH_ROOM];
     if (old && realpath(path, target) == NULL) return pp_fail_errno(err, "cannot write", errno);
     sink->target = pp_strdup(old ? target : path);
     if (sink->target == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
@@ -206,4 +208,30 @@ ppto_status pp_files_write_atomic(const char *path, pp_files_writer writer, void
     if (status == PPTO_OK) return pp_sink_finish(&sink, false, err);
     pp_sink_abandon(&sink);
     return status;
+}
+
+/* The path without links and dots; of a file that is not there its folder's. false: it has none. */
+static bool place_of(const char *path, char place[PATH_ROOM])
+{
+    char folder[PATH_ROOM];
+    size_t length = folder_length(path), n = strlen(path);
+    if (n >= sizeof folder) return false;
+    if (realpath(path, place) != NULL) return true;
+    memcpy(folder, path, length);
+    folder[length] = '\0';
+    if (realpath(length > 0 ? folder : ".", place) == NULL) return false;
+    size_t at = strlen(place);
+    if (at + 1 + n - length >= PATH_ROOM) return false;
+    place[at] = '/';
+    memcpy(place + at + 1, path + length, n - length + 1);
+    return true;
+}
+
+bool pp_files_same(const char *a, const char *b)
+{
+    char one[PATH_ROOM], other[PATH_ROOM];
+    struct stat facts;
+    if (stat(a, &facts) == 0 && !S_ISREG(facts.st_mode)) return false; /* nothing is lost there */
+    if (strcmp(a, b) == 0) return true;
+    return place_of(a, one) && place_of(b, other) && strcmp(one, other) == 0;
 }

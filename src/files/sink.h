@@ -31,6 +31,10 @@ ppto_status pp_sink_finish(pp_sink *sink, bool sync, pp_error *err);
 
 void pp_sink_abandon(pp_sink *sink); /* there is no new file; what went to a pipe has gone */
 
+/* Would what is written to both paths be one file? Also through symbolic links, and before there is one; not
+ * of devices and pipes. */
+bool pp_files_same(const char *a, const char *b);
+
 /* Writes a file's contents to fd, in order. A failure makes the whole output fail. */
 typedef ppto_status (*pp_files_writer)(int fd, void *arg, pp_error *err);
 

@@ -2,6 +2,7 @@
  * Programs: a plan and what is bound to it. */
 #include <string.h>
 
+#include "files/sink.h"
 #include "runtime/sync.h"
 #include "runtime/tracing.h"
 
@@ -285,6 +286,9 @@ ppto_status ppto_program_bind_sink(ppto_program *p, size_t i, const char *path)
     if (!p || i >= p->plan->flat.outputs.n)
         return pp_report_new(PPTO_E_VALUE, "bind: there is no output %zu", i);
     if (is_busy(p)) return busy("bind");
+    for (size_t k = 0; path && k < p->plan->flat.outputs.n; k++)
+        if (k != i && p->sinks[k] && pp_files_same(p->sinks[k], path))
+            return pp_report_new(PPTO_E_VALUE, "bind: outputs %zu and %zu both go to %s", k, i, path);
     char *own = path ? pp_strdup(path) : NULL;
     if (path && !own) return pp_report_new(PPTO_E_NOMEM, "out of memory");
     pp_free(p->sinks[i]);

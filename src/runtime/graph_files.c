@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "files/sink.h"
 #include "runtime/sync.h"
 
 /* ---- recording ----------------------------------------------------------------------------------------- */
@@ -117,7 +118,7 @@ static ppto_status bind_sink(ppto_program *p, size_t i, const pp_graph_sink *sin
                              pp_error *err)
 {
     for (size_t k = 0; k < i; k++)
-        if (p->sinks[k] && strcmp(p->sinks[k], sink->path) == 0)
+        if (p->sinks[k] && pp_files_same(p->sinks[k], sink->path))
             return pp_fail(err, PPTO_E_VALUE, "compile: outputs %zu and %zu both go to %s", k, i, sink->path);
     if (stream) pp_sync_mark(p->sync, stream, true);
     p->staged[i] = stream != NULL;

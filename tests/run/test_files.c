@@ -400,6 +400,14 @@ Test(files, wrong_sources_and_sinks_are_errors_of_the_graph)
     ppto_program *p = NULL;
     cr_expect_eq(ppto_compile(2, twice, &p), PPTO_E_VALUE);
     cr_expect(strstr(ppto_error_text(ctx), "both go to a.npy"), "%s", ppto_error_text(ctx));
+    twice[1] = ppto_sink(h, ppto_exp(other), "./a.npy");
+    cr_expect_eq(ppto_compile(2, twice, &p), PPTO_E_VALUE, "another spelling");
+    twice[0] = other, twice[1] = ppto_exp(other);
+    cr_assert_eq(ppto_compile(2, twice, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+    cr_expect_eq(ppto_program_bind_sink(p, 0, "a.npy"), PPTO_OK);
+    cr_expect_eq(ppto_program_bind_sink(p, 1, "./a.npy"), PPTO_E_VALUE);
+    cr_expect_eq(ppto_program_bind_sink(p, 0, "./a.npy"), PPTO_OK, "its own");
+    ppto_program_destroy(p);
     ppto_graph_destroy(h);
     remove_all();
 }

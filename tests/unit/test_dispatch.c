@@ -283,9 +283,13 @@ Test(scheduler_dispatch, runs_allocate_nothing_and_all_is_freed)
         pp_executor *executor = executor_of(pp_executor_at(e), 2, 1);
         make_diamond(&of, 5, 3);
         pp_dispatch *dispatch = dispatch_of(&of, executor);
+        cr_expect_eq(pp_dispatch_reserve(dispatch, NULL), PPTO_OK);
         uint64_t before = pp_heap_count().allocations;
         for (int run = 0; run < 10; run++) cr_expect_eq(pp_dispatch_run(dispatch, NULL, NULL, NULL), PPTO_OK);
         cr_expect_eq(pp_heap_count().allocations, before);
+        pp_dispatch_give_back(dispatch);
+        cr_expect_eq(pp_dispatch_run(dispatch, NULL, NULL, NULL), PPTO_OK); /* takes it again */
+        cr_expect_eq(pp_heap_count().allocations, before + 1);
         pp_dispatch_destroy(dispatch);
         pp_executor_destroy(executor);
     }
