@@ -94,4 +94,33 @@ static PP_UNUSED void expect_failure(const char *text, ppto_status code, const c
     cr_expect(strstr(got, message) != NULL, "%s: `%s` is not in `%s`", text, message, got);
 }
 
+/* Records a program text over x: f32[N, 4] and expands it. read: takes what it wants to know of the flat
+ * graph, which is gone afterwards; NULL: nothing. Asserts nothing: allocations may fail. */
+static PP_UNUSED ppto_status record_and_expand(pp_library *in, const char *text,
+                                               uint64_t (*read)(const pp_flat *), uint64_t *out)
+{
+    pp_unit *unit;
+    pp_error err = {.code = PPTO_OK};
+    const char **names;
+    pp_graph *own;
+    pp_ref x, *results;
+    size_t n, ops;
+    pp_flat flat;
+    PP_TRY(pp_graph_create(in, &own));
+    ppto_status status = pp_parse(text, strlen(text), "<text>", PP_PARSE_PROGRAM, &unit, &err);
+    if (status == PPTO_OK) {
+        status = pp_graph_input(own, "x", PPTO_F32, false, "N, 4", (ppto_site){0}, &x);
+        if (status == PPTO_OK)
+            status = pp_graph_text(own, unit, NULL, 0, NULL, NULL, (ppto_site){0}, &names, &results, &n);
+        if (status == PPTO_OK) status = pp_graph_expand(own, results, n, &flat, &ops, &err);
+        if (status == PPTO_OK) {
+            if (read != NULL) *out = read(&flat);
+            pp_flat_free(&flat);
+        }
+        pp_unit_destroy(unit);
+    }
+    pp_graph_destroy(own);
+    return status;
+}
+
 #endif

@@ -8,15 +8,9 @@
 
 #include "devices/cpu/blocks.h"
 #include "devices/cpu/cpu_probe.h"
+#include "tests/support/block_sets.h"
 
 enum { N = 1003, SHORT = 70, SLACK = 64 };
-
-static const char *const set_names[] = {"baseline", "avx2", "avx512"};
-
-/* Two of the three are absent on some machines: loops over those that are here. */
-#define FOR_EACH_SET(set)                                                                                    \
-    for (size_t at_ = 0; at_ < sizeof set_names / sizeof *set_names; at_++)                                  \
-        for (const pp_block_set *set = pp_blocks_find(set_names[at_]); set; set = NULL)
 
 /* ---- elements ----------------------------------------------------------------------------------- */
 
@@ -34,15 +28,6 @@ static uint64_t element(const void *base, ppto_dtype dtype, size_t i)
     uint64_t bits = 0;
     memcpy(&bits, (const char *)base + i * ppto_dtype_size(dtype), ppto_dtype_size(dtype));
     return bits;
-}
-
-static uint64_t random_bits(void)
-{
-    static uint64_t state = 42;
-    state += 0x9e3779b97f4a7c15u;
-    uint64_t z = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
 }
 
 static uint64_t bits_of(ppto_dtype dtype, double value)

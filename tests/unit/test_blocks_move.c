@@ -7,24 +7,9 @@
 #include <string.h>
 
 #include "devices/cpu/blocks.h"
+#include "tests/support/block_sets.h"
 
 enum { N = 1003, SLACK = 64 };
-
-static const char *const set_names[] = {"baseline", "avx2", "avx512"};
-
-/* Two of the three are absent on some machines: loops over those that are here. */
-#define FOR_EACH_SET(set)                                                                                    \
-    for (size_t at_ = 0; at_ < sizeof set_names / sizeof *set_names; at_++)                                  \
-        for (const pp_block_set *set = pp_blocks_find(set_names[at_]); set; set = NULL)
-
-static uint64_t random_bits(void)
-{
-    static uint64_t state = 42;
-    state += 0x9e3779b97f4a7c15u;
-    uint64_t z = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
 
 /* ---- moves -------------------------------------------------------------------------------------- */
 

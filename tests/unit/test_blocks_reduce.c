@@ -6,27 +6,13 @@
 #include <string.h>
 
 #include "devices/cpu/blocks.h"
+#include "tests/support/block_sets.h"
 
 enum { N = 150001, COUNT = 14 };
 
-static const char *const set_names[] = {"baseline", "avx2", "avx512"};
 static const size_t lengths[COUNT] = {1, 2, 31, 32, 33, 63, 64, 65, 129, 500, 1003, 4096, 16384, N};
 static const pp_op rows[] = {PP_MIN, PP_MAX, PP_AND, PP_OR, PP_ADD};
 static char memory[1 + N * 8];
-
-/* Two of the three are absent on some machines: loops over those that are here. */
-#define FOR_EACH_SET(set)                                                                                    \
-    for (size_t at_ = 0; at_ < sizeof set_names / sizeof *set_names; at_++)                                  \
-        for (const pp_block_set *set = pp_blocks_find(set_names[at_]); set; set = NULL)
-
-static uint64_t random_bits(void)
-{
-    static uint64_t state = 42;
-    state += 0x9e3779b97f4a7c15u;
-    uint64_t z = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
 
 static uint64_t read_at(const char *base, ppto_dtype dtype, size_t i)
 {

@@ -332,29 +332,6 @@ Test(record, long_and_deep_texts_need_little_stack)
 
 /* ---- failed allocations ------------------------------------------------------------------------------ */
 
-static ppto_status record_all(const char *text)
-{
-    pp_unit *unit;
-    pp_error err = {.code = PPTO_OK};
-    const char **names;
-    pp_graph *own;
-    pp_ref x, *results;
-    size_t n, ops;
-    pp_flat flat;
-    PP_TRY(pp_graph_create(library, &own));
-    ppto_status status = pp_parse(text, strlen(text), "<text>", PP_PARSE_PROGRAM, &unit, &err);
-    if (status == PPTO_OK) {
-        status = pp_graph_input(own, "x", PPTO_F32, false, "N, 4", (ppto_site){0}, &x);
-        if (status == PPTO_OK)
-            status = pp_graph_text(own, unit, NULL, 0, NULL, NULL, (ppto_site){0}, &names, &results, &n);
-        if (status == PPTO_OK) status = pp_graph_expand(own, results, n, &flat, &ops, &err);
-        if (status == PPTO_OK) pp_flat_free(&flat);
-        pp_unit_destroy(unit);
-    }
-    pp_graph_destroy(own);
-    return status;
-}
-
 Test(record, failed_allocations_are_errors)
 {
     const char *text = "softmax(gelu(x[1:] * 0.5), axis=0) @ transpose(x) + sum(x ** 2.5)";
@@ -362,7 +339,7 @@ Test(record, failed_allocations_are_errors)
     uint64_t n = 0;
     while (status != PPTO_OK && n < 100000) {
         pp_heap_fail_at(++n, false);
-        status = record_all(text);
+        status = record_and_expand(library, text, NULL, NULL);
         pp_heap_fail_at(0, false);
         cr_assert(status == PPTO_OK || status == PPTO_E_NOMEM, "allocation %llu: %s", (unsigned long long)n,
                   ppto_status_name(status));

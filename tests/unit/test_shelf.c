@@ -146,32 +146,6 @@ static uint64_t meaning(const pp_flat *flat)
     return hash;
 }
 
-static ppto_status record_in(pp_library *in, const char *text, uint64_t *out)
-{
-    pp_unit *unit;
-    pp_error err = {.code = PPTO_OK};
-    const char **names;
-    pp_graph *own;
-    pp_ref *results, x;
-    size_t n, ops;
-    pp_flat flat;
-    PP_TRY(pp_graph_create(in, &own));
-    ppto_status status = pp_parse(text, strlen(text), "<text>", PP_PARSE_PROGRAM, &unit, &err);
-    if (status == PPTO_OK) {
-        status = pp_graph_input(own, "x", PPTO_F32, false, "N, 4", (ppto_site){0}, &x);
-        if (status == PPTO_OK)
-            status = pp_graph_text(own, unit, NULL, 0, NULL, NULL, (ppto_site){0}, &names, &results, &n);
-        if (status == PPTO_OK) status = pp_graph_expand(own, results, n, &flat, &ops, &err);
-        if (status == PPTO_OK) {
-            *out = meaning(&flat);
-            pp_flat_free(&flat);
-        }
-        pp_unit_destroy(unit);
-    }
-    pp_graph_destroy(own);
-    return status;
-}
-
 Test(shelf, a_library_that_lacked_memory_once_works_again)
 {
     const char *text =
@@ -179,16 +153,16 @@ Test(shelf, a_library_that_lacked_memory_once_works_again)
         "i32) << 2) + sum(x < 1) + mean(x)";
     ppto_status status = PPTO_E_NOMEM;
     uint64_t right, made;
-    cr_assert_eq(record_in(library, text, &right), PPTO_OK);
+    cr_assert_eq(record_and_expand(library, text, meaning, &right), PPTO_OK);
     for (uint64_t n = 1; status != PPTO_OK; n += 1 + n / 300) {
         pp_library_destroy(shelved);
         cr_assert_eq(pp_shipped_library(&shelved), PPTO_OK);
         pp_heap_fail_at(n, false);
-        status = record_in(shelved, text, &made);
+        status = record_and_expand(shelved, text, meaning, &made);
         pp_heap_fail_at(0, false);
         cr_assert(status == PPTO_OK || status == PPTO_E_NOMEM, "allocation %llu: %s", (unsigned long long)n,
                   ppto_status_name(status));
-        ppto_status again = record_in(shelved, text, &made);
+        ppto_status again = record_and_expand(shelved, text, meaning, &made);
         cr_assert_eq(again, PPTO_OK, "after allocation %llu: %s", (unsigned long long)n,
                      ppto_status_name(again));
         cr_assert_eq(made, right, "after allocation %llu", (unsigned long long)n);
