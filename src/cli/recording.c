@@ -127,7 +127,8 @@ static int define_file(ppto_context *ctx, const char *path)
     if (code != CLI_OK) return code;
     ppto_status status = ppto_define_named(ctx, text, length, path);
     free(text);
-    return status == PPTO_OK ? CLI_OK : cli_fail_status(status, NULL);
+    int last = status == PPTO_OK ? CLI_OK : cli_fail_status(status, NULL);
+    return code != CLI_OK ? code : last;
 }
 
 int cli_context(const cli_arguments *arguments, ppto_context **ctx)
@@ -233,7 +234,7 @@ int cli_record(cli_recording *r, const cli_arguments *arguments, bool without_da
     return parse_text(r, arguments->operands.at[0]);
 }
 
-int cli_recording_free(cli_recording *r)
+int cli_recording_free(cli_recording *r, int code)
 {
     ppto_program_destroy(r->program);
     cli_bindings_free(&r->bindings);
@@ -241,7 +242,8 @@ int cli_recording_free(cli_recording *r)
     ppto_graph_destroy(r->graph);
     ppto_status status = ppto_context_destroy(r->ctx);
     free((void *)r->missing);
-    return status == PPTO_OK ? CLI_OK : cli_fail_status(status, NULL);
+    int last = status == PPTO_OK ? CLI_OK : cli_fail_status(status, NULL);
+    return code != CLI_OK ? code : last;
 }
 
 /* ---- compiling and binding ---- */

@@ -26,8 +26,9 @@ typedef struct cli_recording {
 /* Makes the context, reads --define files and bindings, then the text. Free with cli_recording_free, also on
  * failure. */
 int cli_record(cli_recording *recording, const cli_arguments *arguments, bool without_data, bool from_files);
-/* Says what memcheck found or could not write; the exit code. */
-int cli_recording_free(cli_recording *recording);
+/* Says what memcheck found, or that its report could not be written. code: the exit code so far, which is
+ * returned unless it is CLI_OK. */
+int cli_recording_free(cli_recording *recording, int code);
 
 /* Compiles the results with these numbers and binds every input; a binding that nothing uses is an error. */
 int cli_compile(cli_recording *recording, const size_t *chosen, size_t n);

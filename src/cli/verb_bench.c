@@ -175,6 +175,5 @@ int cli_bench(const cli_arguments *arguments)
     cli_recording recording;
     int code = cli_record(&recording, arguments, false, false);
     if (code == CLI_OK) code = bench(&recording, arguments);
-    int last = cli_recording_free(&recording);
-    return code != CLI_OK ? code : last;
+    return cli_recording_free(&recording, code);
 }

@@ -69,6 +69,5 @@ int cli_explain(const cli_arguments *arguments)
         code = cli_fail(CLI_USAGE, "--svg - and --dot - both want standard output: give one a file");
     if (code == CLI_OK) code = cli_record(&recording, arguments, true, false);
     if (code == CLI_OK) code = explain(&recording, arguments, stage);
-    int last = cli_recording_free(&recording);
-    return code != CLI_OK ? code : last;
+    return cli_recording_free(&recording, code);
 }

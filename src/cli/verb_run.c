@@ -429,6 +429,5 @@ int cli_run(const cli_arguments *arguments)
     ppto_trace_destroy(j.trace);
     free(j.chosen);
     free(j.targets);
-    int last = cli_recording_free(&j.recording);
-    return code != CLI_OK ? code : last;
+    return cli_recording_free(&j.recording, code);
 }

@@ -99,15 +99,13 @@ struct pp_region_run {
     pp_error *err;
 };
 
-/* ---- region_run.c ---------------------------------------------------------------------------------------
- */
-
 ppto_status pp_region_part_open(pp_region_run *run, pp_part *take_part, pp_region_part *out);
 void pp_region_part_close(pp_region_part *part);
 /* The dim of place i along which pieces lie; PPTO_MAX_RANK: it is not cut. */
 int pp_region_axis_of(const pp_region_run *run, uint32_t i);
 uint64_t
 pp_region_row_bytes(const pp_place *place); /* STATES: of one unit; else of one row, when it is cut */
+
 /* ---- region_plan.c --------------------------------------------------------------------------------------
  */
 

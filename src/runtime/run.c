@@ -30,7 +30,8 @@ static ppto_status pack_inputs(pp_run_state *r)
     return PPTO_OK;
 }
 
-ppto_status pp_run_fix_sizes(pp_run_state *r)
+/* The instance for the sizes and strides of what is bound. */
+static ppto_status fix_sizes(pp_run_state *r)
 {
     size_t n = pp_instance_key_size(r->plan);
     PP_TRY(pp_instance_key(r->plan, r->inputs, r->p->key, r->err));
@@ -138,7 +139,7 @@ void pp_run_hand_over(pp_run_state *r, ppto_array **outputs)
 ppto_status pp_run_prepare(ppto_program *p, uint64_t *bytes, pp_error *err)
 {
     pp_run_state r = {.p = p, .plan = p->plan, .inputs = p->inputs, .err = err};
-    PP_TRY(pp_run_fix_sizes(&r));
+    PP_TRY(fix_sizes(&r));
     *bytes = r.in->layout.bytes + r.in->scratch_bytes;
     return PPTO_OK;
 }
@@ -176,7 +177,7 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
     pp_pool_counters before, after;
     if (r->p->sync) PP_TRY(before_reading(r));
     PP_TRY(pack_inputs(r));
-    PP_TRY(pp_run_fix_sizes(r));
+    PP_TRY(fix_sizes(r));
     pp_run_adopt(r);
     pp_run_predict(r);
     r->p->stats.pieces = 0;

@@ -23,8 +23,6 @@ typedef struct pp_run_state {
 
 /* ---- run.c ---- */
 
-/* The instance for the sizes and strides of what is bound. */
-ppto_status pp_run_fix_sizes(pp_run_state *r);
 /* Results that are the same value twice, and arrays of the caller that an input lies in. */
 void pp_run_hand_over(pp_run_state *r, ppto_array **outputs);
 

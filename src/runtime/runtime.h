@@ -386,7 +386,7 @@ struct ppto_program {
 
 ppto_status pp_program_of_plan(pp_plan *take_plan, ppto_program **out);
 
-/* ---- region_run.c
+/* ---- region_open.c, region_run.c
  * -------------------------------------------------------------------------------------------------------- */
 
 /* A run piece by piece along the first axis of the largest input: planned, within the memory limit.
