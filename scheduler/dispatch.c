@@ -71,6 +71,7 @@ static double step_path_ns(const pp_step *step, uint32_t workers)
 }
 
 typedef struct ranked {
+    bool prompt;
     double path;
     uint32_t step;
 } ranked;
@@ -78,6 +79,7 @@ typedef struct ranked {
 static int by_path(const void *a, const void *b)
 {
     const ranked *x = a, *y = b;
+    if (x->prompt != y->prompt) return x->prompt ? -1 : 1;
     if (x->path != y->path) return x->path > y->path ? -1 : 1;
     return x->step < y->step ? -1 : 1;
 }
@@ -94,7 +96,10 @@ static ppto_status rank_steps(pp_dispatch *dispatch)
             if (order[dispatch->nexts[k]].path > longest) longest = order[dispatch->nexts[k]].path;
         order[i].path = longest + step_path_ns(&dispatch->steps[i], pp_executor_workers(dispatch->executor));
     }
-    for (uint32_t i = 0; i < n; i++) order[i].step = i;
+    for (uint32_t i = 0; i < n; i++) {
+        order[i].prompt = !by_program && dispatch->steps[i].prompt;
+        order[i].step = i;
+    }
     qsort(order, n, sizeof *order, by_path);
     for (uint32_t rank = 0; rank < n; rank++) {
         dispatch->by_rank[rank] = order[rank].step;

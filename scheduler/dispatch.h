@@ -40,7 +40,8 @@ typedef struct pp_step {
     uint32_t tasks[PP_MAX_PHASES]; /* 0 tasks: the phase is skipped */
     size_t scratch_bytes;
     double task_ns;
-    bool waits; /* run may return PP_STEP_ASYNC; then it is completed exactly once, or withdrawn */
+    bool prompt; /* takes no time, and others outside may wait for it: before all that compute */
+    bool waits;  /* run may return PP_STEP_ASYNC; then it is completed exactly once, or withdrawn */
     /* The run is over: how many tasks that wait will not be completed any more (those are taken back); the
      * others still will be. May be called again. NULL: none. Called without a lock, on the run's caller. */
     uint32_t (*withdraw)(void *object);

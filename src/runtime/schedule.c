@@ -3,9 +3,11 @@
  *
  * Every stream of a plan is a chain of steps: a gate (the earlier runs have left the stream), then its sync
  * points and groups by level, then its end (the next run may enter). Steps are numbered by level, at the same
- * level sync points before groups, groups as fusion ordered them. No dependence falls in level and one across
- * a sync point rises (graph/flat.h), so everything a step waits for has a lower number; check() says so
- * again. A plan without streams has its groups, as they are. */
+ * level sync points before groups, groups as fusion ordered them; but what others outside wait for, recorded
+ * events and ends, stands right behind the step before it on its stream, not behind the work of other
+ * streams, as it would wait for that where one worker goes by the numbers. No dependence falls in level and
+ * one across a sync point rises (graph/flat.h), so everything a step waits for has a lower number; check()
+ * says so again. A plan without streams has its groups, as they are. */
 #include <stdlib.h>
 
 #include "runtime/sync.h"
@@ -41,6 +43,30 @@ static size_t list_steps(const pp_plan *plan, sorted *out)
     }
     qsort(out, n, sizeof *out, by_level);
     return n;
+}
+
+static bool tells(const pp_plan *plan, const pp_plan_step *step)
+{
+    return step->kind == PP_STEP_END ||
+           (step->kind == PP_STEP_SYNC && plan->flat.syncs.at[step->which].kind == PP_SYNC_RECORD);
+}
+
+/* next: room for n and for every stream. */
+static void take_in_order(pp_plan *plan, const sorted *order, uint32_t n, uint32_t *next)
+{
+    uint32_t *first = next + n; /* per stream: the first step from here on */
+    for (uint32_t s = 0; s <= plan->flat.n_streams; s++) first[s] = n;
+    for (uint32_t i = n; i-- > 0;) {
+        next[i] = first[order[i].step.stream];
+        first[order[i].step.stream] = i;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const pp_plan_step *step = &order[i].step;
+        if (tells(plan, step)) continue; /* a gate stands before it, so it was taken */
+        plan->steps.at[plan->steps.n++] = *step;
+        for (uint32_t k = next[i]; step->stream != 0 && k < n && tells(plan, &order[k].step); k = next[k])
+            plan->steps.at[plan->steps.n++] = order[k].step;
+    }
 }
 
 /* What step i waits for by data and events; chains are added apart. */
@@ -81,18 +107,18 @@ ppto_status pp_plan_schedule(pp_plan *plan)
     size_t most = n_groups + n_syncs + 2 * n_streams;
     sorted *order = pp_alloc((most + 1) * sizeof *order);
     uint32_t *of_sync = pp_alloc((n_syncs + 1) * sizeof *of_sync);
-    uint32_t *last = pp_alloc((n_streams + 1) * sizeof *last);
+    uint32_t *last = pp_alloc((most + n_streams + 1) * sizeof *last);
     plan->step_of_group = pp_alloc((n_groups + 1) * sizeof *plan->step_of_group);
     plan->first_need = pp_alloc((most + 1) * sizeof *plan->first_need);
     ppto_status status = order && of_sync && last && plan->step_of_group && plan->first_need
                              ? pp_vec_reserve(&plan->steps, most + 1)
                              : PPTO_E_NOMEM;
     if (status == PPTO_OK) {
-        size_t n = list_steps(plan, order);
-        for (uint32_t i = 0; i < n; i++) {
-            plan->steps.at[plan->steps.n++] = order[i].step;
-            if (order[i].step.kind == PP_STEP_GROUP) plan->step_of_group[order[i].step.which] = i;
-            if (order[i].step.kind == PP_STEP_SYNC) of_sync[order[i].step.which] = i;
+        take_in_order(plan, order, (uint32_t)list_steps(plan, order), last);
+        for (uint32_t i = 0; i < plan->steps.n; i++) {
+            const pp_plan_step *step = &plan->steps.at[i];
+            if (step->kind == PP_STEP_GROUP) plan->step_of_group[step->which] = i;
+            if (step->kind == PP_STEP_SYNC) of_sync[step->which] = i;
         }
         for (size_t s = 0; s <= n_streams; s++) last[s] = PP_NONE;
         status = link_steps(plan, of_sync, last);

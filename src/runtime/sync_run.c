@@ -418,7 +418,7 @@ void pp_sync_step_fill(pp_sync_step *object, pp_step *out)
 {
     const pp_plan *plan = object->instance->plan;
     const pp_plan_step *of = &plan->steps.at[object->step];
-    *out = (pp_step){.object = object, .phases = 1, .tasks = {1}, .task_ns = 1000};
+    *out = (pp_step){.object = object, .phases = 1, .tasks = {1}, .task_ns = 1000, .prompt = true};
     if (of->kind == PP_STEP_END) {
         out->run = run_end;
         out->skipped = skipped_end;

@@ -226,6 +226,66 @@ Test(stream, steps_of_one_stream_run_in_the_order_of_recording)
     ppto_stream_destroy(s);
 }
 
+/* A letter for every step as they ran: e, l for those that enter and leave a stream, s for sync points, a and
+ * b for the kernels of these streams. */
+static void letters_of(ppto_program *p, char *out, size_t room)
+{
+    char *log = NULL, *steps = explain(p, PPTO_EXPLAIN_PLAN, false);
+    size_t n = 0;
+    cr_assert_eq(ppto_program_task_log(p, &log), PPTO_OK);
+    for (const char *line = log; *line && n + 1 < room; line = strchr(line, '\n') + 1) {
+        char want[32];
+        snprintf(want, sizeof want, "step %d: ", atoi(line));
+        const char *what = strstr(steps, want);
+        cr_assert_not_null(what);
+        what += strlen(want);
+        out[n++] = strncmp(what, "map, stream ", 12) == 0 ? what[12] : what[0];
+    }
+    out[n] = '\0';
+    ppto_text_free(steps);
+    ppto_text_free(log);
+}
+
+/* Two streams that have nothing to do with each other, and one worker. */
+static void one_worker(const char *executor, char *letters, size_t room)
+{
+    ppto_options o = PPTO_OPTIONS_INIT;
+    ppto_event e;
+    o.executor = executor;
+    o.threads = 1;
+    cr_assert_eq(ppto_context_create(&ctx, &o), PPTO_OK);
+    g = ppto_graph_create(ctx);
+    ppto_stream *a = stream_of("a"), *b = stream_of("b");
+    ppto_tensor *x = ppto_input(g, "x", PPTO_F32, "1000"), *out[2];
+    ppto_array *result[2];
+    ppto_stream_push(g, a);
+    out[0] = ppto_mul(x, ppto_float(g, 2));
+    ppto_stream_pop(g);
+    cr_assert_eq(ppto_event_record(g, a, &e), PPTO_OK);
+    ppto_stream_push(g, b);
+    out[1] = ppto_exp(x);
+    ppto_stream_pop(g);
+    ppto_program *p = compile(2, out);
+    ppto_program_log_tasks(p, true);
+    cr_assert_eq(ppto_program_run(p, result), PPTO_OK, "%s", ppto_error_text(ctx));
+    letters_of(p, letters, room);
+    for (int i = 0; i < 2; i++) ppto_array_release(result[i]);
+    ppto_program_destroy(p);
+    ppto_event_release(e);
+    ppto_stream_destroy(a);
+    ppto_stream_destroy(b);
+    end();
+}
+
+Test(stream_alone, what_others_wait_for_does_not_wait_for_other_streams, .timeout = 60)
+{
+    char letters[16];
+    one_worker("serial", letters, sizeof letters);
+    cr_expect_str_eq(letters, "eeaslbl");
+    one_worker("pthread", letters, sizeof letters);
+    cr_expect(strncmp(letters, "ee", 2) == 0 && strstr(letters, "asl"), "%s", letters);
+}
+
 /* ---- events ---- */
 
 static ppto_event_state state_of(ppto_event e)
