@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chains over a file larger than the memory they may use, beside dd.
 
-    large_files.py --ppto build/ppto [--gb 10] [--memory-limit 256M] [--pairs 3] [--warm] [--folder DIR] [CHAIN...]
+    large_files.py --ppto build/ppto [--gb 10] [--memory-limit 256M] [--pairs 3] [--warm] [--folder DIR]
+                   [--peers numpy,dask,numexpr] [CHAIN...]
 
 Every pair is dd, which reads the file (and writes one of the size of the result, for chains with a large result), then
 ppto; before each the file is dropped from the page cache (--warm: read into it), and the clock runs until what was
 written is on the disk. The ratio of a chain is the median over the pairs. RssAnon is the highest that was seen of the
 process, looked at every few milliseconds. All files are deleted at the end, whatever happens. When the disk has no
-room for two files of the size, a smaller one is taken, and the first line says so. Exit status 1 when a chain takes
-more than 1.15 times the time of dd, or more than a quarter over its memory limit.
+room for two files of the size, a smaller one is taken, and the first line says so. --peers runs, in every pair, also
+what one would write by hand (large_files_peers.py: NumPy over a mapped file block by block, dask.array, numexpr); these
+have no memory limit. Exit status 1 when a chain takes more than 1.15 times the time of dd, or more than a quarter over
+its memory limit.
 """
 
 import argparse
@@ -22,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 COLUMNS, MOST_TIME, MOST_MEMORY = 1024, 1.15, 1.25
 CHAINS = {  # text, and whether the result is as large as the file
@@ -30,6 +34,8 @@ CHAINS = {  # text, and whether the result is as large as the file
     "softmax": ("softmax(x)", True),
     "chain6": ("exp(-abs(sin(x) * 2 + 1)) / 3", True),
 }
+PEERS = {name: ("numpy", "dask") for name in CHAINS} | {"chain6": ("numpy", "dask", "numexpr")}
+PEER_TEXTS = Path(__file__).with_name("large_files_peers.py")
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -80,27 +86,32 @@ def measure(command, written):
     return time.monotonic() - start, most
 
 
-def run_pair(options, name, source, result):
+def commands(options, name, source, result):
+    """{who: command}: dd, ppto and the peers that have a text for the chain."""
     text, large = CHAINS[name]
-    written = result if large else None
-    dd = ["dd", f"if={source}", f"of={result if large else '/dev/null'}", "bs=4M", "status=none"]
-    ours = [options.ppto, "run", text, f"x={source}", "-o", result, "--memory-limit", options.memory_limit]
-    times = []
-    for command in (dd, ours):
-        settle(source, options.warm)
-        if os.path.exists(result):
-            os.remove(result)
-        times.append(measure(command, written))
-    return times[0][0], times[1][0], times[1][1]
+    who = {"dd": ["dd", f"if={source}", f"of={result if large else '/dev/null'}", "bs=4M", "status=none"],
+           "ppto": [options.ppto, "run", text, f"x={source}", "-o", result, "--memory-limit", options.memory_limit]}
+    for peer in options.peers:
+        if peer in PEERS[name]:
+            who[peer] = [sys.executable, str(PEER_TEXTS), peer, name, source, result]
+    return who
 
 
 def run_chain(options, name, source, result, limit):
-    pairs = [run_pair(options, name, source, result) for _ in range(options.pairs)]
-    ratio = statistics.median(ours / dd for dd, ours, _ in pairs)
-    memory = max(pair[2] for pair in pairs)
+    runs, large = {}, CHAINS[name][1]
+    for _ in range(options.pairs):
+        for who, command in commands(options, name, source, result).items():
+            settle(source, options.warm)
+            if os.path.exists(result):
+                os.remove(result)
+            runs.setdefault(who, []).append(measure(command, result if large else None))
+    ratio = statistics.median(ours[0] / dd[0] for dd, ours in zip(runs["dd"], runs["ppto"]))
+    memory = max(run[1] for run in runs["ppto"])
     good = ratio <= MOST_TIME and memory <= MOST_MEMORY * limit
-    print(f"{name:<9} {statistics.median(p[0] for p in pairs):>8.2f} {statistics.median(p[1] for p in pairs):>8.2f} "
-          f"{ratio:>6.2f} {memory / (1 << 20):>9.0f} {'' if good else ' <-'}", flush=True)
+    seconds = {who: statistics.median(run[0] for run in samples) for who, samples in runs.items()}
+    print(f"{name:<9} {seconds['dd']:>8.2f} {seconds['ppto']:>8.2f} {ratio:>6.2f} {memory / (1 << 20):>9.0f} "
+          + " ".join(f"{seconds[who]:>8.2f}" if who in seconds else f"{'-':>8}" for who in options.peers)
+          + ("" if good else " <-"), flush=True)
     return good
 
 
@@ -111,6 +122,7 @@ def main():
     parser.add_argument("--memory-limit", default="256M")
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--warm", action="store_true")
+    parser.add_argument("--peers", type=lambda text: text.split(","), default=[], help="numpy,dask,numexpr")
     parser.add_argument("--folder", help="where the files are made; the folder for temporary files")
     parser.add_argument("chains", nargs="*", metavar="CHAIN", help=" ".join(CHAINS))
     options = parser.parse_args()
@@ -124,7 +136,8 @@ def main():
         print(f"f32[{rows}, {COLUMNS}], {size:.1f} GB{'' if size == options.gb else ' (all the disk has room for)'}, "
               f"limit {options.memory_limit}, {'in' if options.warm else 'not in'} the page cache, "
               f"load {os.getloadavg()[0]:.1f}")
-        print(f"{'chain':<9} {'dd s':>8} {'ppto s':>8} {'ratio':>6} {'RssAnon M':>9}")
+        print(f"{'chain':<9} {'dd s':>8} {'ppto s':>8} {'ratio':>6} {'RssAnon M':>9}",
+              *(f"{peer + ' s':>8}" for peer in options.peers))
         source, result = os.path.join(folder, "x.npy"), os.path.join(folder, "y.npy")
         write_npy(source, rows)
         good = [run_chain(options, name, source, result, limit) for name in options.chains or CHAINS]
