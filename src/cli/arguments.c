@@ -84,6 +84,8 @@ static const option_row rows[] = {
     {"output=[NAME=]FILE", 'o', CLI_RUN,
      "write a result to an NPY file (- is standard output), or as FILE.npz or FILE.safetensors", LIST,
      TO(outputs), 0, 0, NULL},
+    {"output=[NAME=]FILE", 'o', CLI_EXPLAIN, "explain the run that writes this result there", LIST,
+     TO(outputs), 0, 0, NULL},
     {"npy=FILE", 0, CLI_RUN, "the same as -o FILE", LIST, TO(outputs), 0, 0, NULL},
     {"json", 0, (ALL & ~(unsigned)CLI_SELFCHECK) | CLI_MEMCHECK, "print JSON", FLAG, TO(json), 0, 0, NULL},
     {"stats", 0, CLI_RUN, "say on standard error what the run took, kernel by kernel", FLAG, TO(stats), 0, 0,
@@ -276,7 +278,7 @@ static int read_all(cli_arguments *arguments, const cli_verb *verb, int argc, ch
 {
     option_set set;
     make_set(&set, verb->bit);
-    const char *letters = verb->bit == CLI_RUN ? "-:o:h" : "-:h";
+    const char *letters = verb->bit & (CLI_RUN | CLI_EXPLAIN) ? "-:o:h" : "-:h";
     opterr = 0;
     optind = 1;
     for (;;) {

@@ -273,6 +273,7 @@ static int bind_input(cli_recording *r, size_t i)
         return r->without_data ? CLI_OK
                                : cli_fail(CLI_USAGE, "input %s is not bound: give %s=VALUE", name, name);
     b->used = true;
+    if (r->without_data && b->kind == CLI_SPEC && !b->declared) return CLI_OK; /* the input has its sizes */
     int code = cli_binding_fetch(b, r->ctx, r->without_data, r->from_files || r->without_data);
     if (code == CLI_OK && b->declared) code = fit_declared(r, b);
     if (code != CLI_OK || b->array == NULL) return code;

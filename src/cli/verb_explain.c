@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ppto explain: what the plan of a text does. All words and numbers come from the library. Pictures go to
  * files beside the text; one that goes to standard output (-) takes its place. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "recording.h"
+#include "targets.h"
 
 static const char *const stages[] = {/* by ppto_explain_stage */
                                      "summary", "graph", "simplified", "fused", "kernel", "plan", "source"};
@@ -42,13 +42,20 @@ static int draw(const cli_recording *recording, ppto_picture_format format, cons
     return code;
 }
 
+/* The results that -o names, and their files, as run takes them. */
+static int compile(cli_recording *recording, const cli_arguments *arguments)
+{
+    cli_targets targets;
+    int code = cli_targets_read(&targets, recording, arguments, false);
+    if (code == CLI_OK) code = cli_compile(recording, targets.chosen, targets.n_chosen);
+    ppto_status status = code == CLI_OK ? cli_targets_bind(&targets) : PPTO_OK;
+    cli_targets_free(&targets);
+    return status == PPTO_OK ? code : cli_fail_status(status, NULL);
+}
+
 static int explain(cli_recording *recording, const cli_arguments *arguments, ppto_explain_stage stage)
 {
-    size_t *all = malloc(recording->n * sizeof *all);
-    if (all == NULL) return cli_fail(CLI_LIMIT, "out of memory");
-    for (size_t i = 0; i < recording->n; ++i) all[i] = i;
-    int code = cli_compile(recording, all, recording->n);
-    free(all);
+    int code = compile(recording, arguments);
     if (code != CLI_OK) return code;
     code = draw(recording, PPTO_PICTURE_SVG, arguments->svg);
     if (code == CLI_OK) code = draw(recording, PPTO_PICTURE_DOT, arguments->dot);

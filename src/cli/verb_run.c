@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ppto run: a text over files, pipes and made-up data; results to files or, small ones, to standard output.
- *
- * Every -o is matched with a result before anything is compiled, so that only what is asked for is computed.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
@@ -11,147 +9,19 @@
 #include "ppto/memcheck.h"
 #include "ppto/stream.h"
 #include "recording.h"
+#include "targets.h"
 
 enum { MOST_PRINTED = 1000 };
-
-/* One -o: a result and where it goes. Those of one archive are written together, with the first of them. */
-typedef struct target {
-    size_t result; /* of the text */
-    const char *path;
-    size_t archive; /* bytes of path that name the archive; 0: it is none */
-    size_t first;   /* the first target of the same archive; itself */
-} target;
 
 typedef struct job {
     const cli_arguments *arguments;
     cli_recording recording;
-    size_t n_targets;
-    target *targets;
-    size_t n; /* results computed */
-    size_t *chosen;
+    cli_targets targets;
     ppto_array **results;
     ppto_trace *trace; /* NULL: nobody asks for it */
 } job;
 
-/* ---- which results, and where to ---- */
-
-static int unknown_result(const job *j, const char *name, size_t length)
-{
-    const cli_recording *r = &j->recording;
-    char list[256] = "";
-    size_t at = 0;
-    for (size_t i = 0; i < r->n && at < sizeof list - 1; ++i) {
-        int n = snprintf(list + at, sizeof list - at, "%s%s", i > 0 ? ", " : "", r->names[i]);
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return cli_fail(CLI_USAGE, "-o %.*s=…: no result has this name%s%s", (int)length, name,
-                    list[0] != '\0' ? "; there is " : "; the results have no names", list);
-}
-
-static int read_target(job *j, const char *value)
-{
-    const cli_recording *r = &j->recording;
-    target *t = &j->targets[j->n_targets++];
-    size_t length = cli_name_length(value);
-    bool named = length > 0 && value[length] == '=';
-    *t = (target){.path = named ? value + length + 1 : value};
-    t->archive = cli_archive_length(t->path);
-    if (t->path[0] == '\0') return cli_fail(CLI_USAGE, "-o %s: a file name is missing", value);
-    if (!named && r->n != 1)
-        return cli_fail(CLI_USAGE, "-o %s: the text has %zu results, say which: -o NAME=%s", value, r->n,
-                        value);
-    if (!named) return CLI_OK;
-    for (t->result = 0; t->result < r->n; ++t->result) {
-        const char *name = r->names[t->result];
-        if (strlen(name) == length && memcmp(name, value, length) == 0) return CLI_OK;
-    }
-    return unknown_result(j, value, length);
-}
-
-/* The name in its archive: what follows the colon, else the result's own; NULL when it has none. */
-static const char *name_in_archive(const job *j, const target *t)
-{
-    if (t->path[t->archive] == ':') return t->path + t->archive + 1;
-    const char *name = j->recording.names[t->result];
-    return name[0] != '\0' ? name : NULL;
-}
-
-static bool same_archive(const target *a, const target *b)
-{
-    return a->archive != 0 && b->archive != 0 && cli_same_file(a->path, a->archive, b->path, b->archive);
-}
-
-/* Against the targets before it. */
-static int check_target(job *j, size_t i)
-{
-    target *t = &j->targets[i];
-    t->first = i;
-    for (size_t k = i; k-- > 0;) {
-        const target *other = &j->targets[k];
-        if (same_archive(t, other)) {
-            const char *a = name_in_archive(j, t), *b = name_in_archive(j, other);
-            t->first = other->first;
-            if (strcmp(a != NULL ? a : "", b != NULL ? b : "") != 0) continue;
-            return cli_fail(CLI_USAGE, "-o %s: two results of one name cannot go to one file", t->path);
-        }
-        if (strcmp(t->path, other->path) == 0 ||
-            cli_same_file(t->path, strlen(t->path), other->path, strlen(other->path)))
-            return cli_fail(CLI_USAGE, "-o %s: two results cannot go to one file", t->path);
-    }
-    return CLI_OK;
-}
-
-/* Reports do not take the place of results, nor of one another. */
-static int check_reports(const job *j)
-{
-    const cli_arguments *a = j->arguments;
-    const char *const reports[] = {a->trace, a->timeline, a->stats_json, a->memcheck_json};
-    for (size_t i = 0; i < sizeof reports / sizeof *reports; ++i) {
-        const char *path = reports[i];
-        for (size_t k = 0; path != NULL && k < j->n_targets; ++k) {
-            const target *t = &j->targets[k];
-            size_t length = t->archive != 0 ? t->archive : strlen(t->path);
-            if (cli_same_file(path, strlen(path), t->path, length))
-                return cli_fail(CLI_USAGE, "%s: a result goes there already", path);
-        }
-        for (size_t k = 0; path != NULL && k < i; ++k)
-            if (reports[k] != NULL && cli_same_file(path, strlen(path), reports[k], strlen(reports[k])))
-                return cli_fail(CLI_USAGE, "%s: two reports cannot go to one file", path);
-    }
-    return CLI_OK;
-}
-
-static int read_targets(job *j)
-{
-    const cli_list *outputs = &j->arguments->outputs;
-    size_t pipes = 0;
-    j->targets = calloc(outputs->n + 1, sizeof *j->targets);
-    if (j->targets == NULL) return cli_fail(CLI_LIMIT, "out of memory");
-    for (size_t i = 0; i < outputs->n; ++i) {
-        int code = read_target(j, outputs->at[i]);
-        if (code != CLI_OK) return code;
-        pipes += strcmp(j->targets[i].path, "-") == 0;
-        code = check_target(j, i);
-        if (code != CLI_OK) return code;
-    }
-    if (pipes > 0 && j->arguments->json)
-        return cli_fail(CLI_USAGE, "--json and -o - both want standard output: leave one out");
-    return check_reports(j);
-}
-
-/* The results some target wants, in the order of the text; all of them without -o. */
-static int choose(job *j)
-{
-    const cli_recording *r = &j->recording;
-    j->chosen = malloc(r->n * sizeof *j->chosen);
-    if (j->chosen == NULL) return cli_fail(CLI_LIMIT, "out of memory");
-    for (size_t i = 0; i < r->n; ++i) {
-        bool wanted = j->n_targets == 0;
-        for (size_t k = 0; k < j->n_targets; ++k) wanted = wanted || j->targets[k].result == i;
-        if (wanted) j->chosen[j->n++] = i;
-    }
-    return CLI_OK;
-}
+/* ---- which results ---- */
 
 static int too_large(const char *type)
 {
@@ -163,9 +33,9 @@ static int too_large(const char *type)
 /* Before the run, where every size of the results is known; a named size counts as 1. */
 static int check_printable(const job *j)
 {
-    if (j->n_targets > 0) return CLI_OK;
-    for (size_t i = 0; i < j->n; ++i) {
-        const char *type = ppto_tensor_type(j->recording.outputs[j->chosen[i]]);
+    if (j->targets.n > 0) return CLI_OK;
+    for (size_t i = 0; i < j->targets.n_chosen; ++i) {
+        const char *type = ppto_tensor_type(j->recording.outputs[j->targets.chosen[i]]);
         const char *c = strchr(type, '[');
         double elements = 1;
         while (c != NULL && *c != '\0' && *c != ']') {
@@ -181,46 +51,18 @@ static int check_printable(const job *j)
 
 /* ---- results ---- */
 
-static size_t result_of(const job *j, size_t which)
-{
-    size_t k = 0;
-    while (j->chosen[k] != j->targets[which].result) ++k;
-    return k;
-}
-
-/* The run writes a file as it goes, unless the result is wanted elsewhere too. */
-static bool written_by_run(const job *j, size_t which)
-{
-    const target *t = &j->targets[which];
-    bool alone = !j->arguments->json &&
-                 (t->archive == 0 || name_in_archive(j, t) == NULL || t->path[t->archive] == ':');
-    for (size_t i = 0; i < j->n_targets; ++i)
-        alone =
-            alone && (i == which || (j->targets[i].result != t->result && j->targets[i].first != t->first));
-    return alone && cli_makes_file(j->targets[which].path);
-}
-
-static ppto_status bind_sinks(const job *j)
-{
-    ppto_status status = PPTO_OK;
-    for (size_t i = 0; status == PPTO_OK && i < j->n_targets; ++i)
-        if (written_by_run(j, i))
-            status = ppto_program_bind_sink(j->recording.program, result_of(j, i), j->targets[i].path);
-    return status;
-}
-
 /* All that goes to the archive of this target. */
 static ppto_status save_archive(const job *j, size_t which)
 {
-    const target *t = &j->targets[which];
-    const char **names = calloc(j->n_targets, sizeof *names);
-    ppto_array **arrays = calloc(j->n_targets, sizeof(ppto_array *));
+    const cli_target *t = &j->targets.at[which];
+    const char **names = calloc(j->targets.n, sizeof *names);
+    ppto_array **arrays = calloc(j->targets.n, sizeof(ppto_array *));
     char *path = strndup(t->path, t->archive);
     size_t n = 0;
-    for (size_t i = which; names != NULL && arrays != NULL && i < j->n_targets; ++i) {
-        if (j->targets[i].first != which) continue;
-        names[n] = name_in_archive(j, &j->targets[i]);
-        arrays[n++] = j->results[result_of(j, i)];
+    for (size_t i = which; names != NULL && arrays != NULL && i < j->targets.n; ++i) {
+        if (j->targets.at[i].first != which) continue;
+        names[n] = cli_target_name(&j->targets, &j->targets.at[i]);
+        arrays[n++] = j->results[cli_target_result(&j->targets, i)];
     }
     ppto_status status = n > 0 && path != NULL ? ppto_arrays_save(path, n, names, arrays) : PPTO_E_NOMEM;
     free(path);
@@ -231,13 +73,14 @@ static ppto_status save_archive(const job *j, size_t which)
 
 static int save(const job *j)
 {
-    for (size_t i = 0; i < j->n_targets; ++i) {
-        const target *t = &j->targets[i];
-        if (written_by_run(j, i) || t->first != i) continue;
+    for (size_t i = 0; i < j->targets.n; ++i) {
+        const cli_target *t = &j->targets.at[i];
+        if (cli_target_by_run(&j->targets, i) || t->first != i) continue;
         bool makes_file = cli_makes_file(t->path);
         if (makes_file) cli_uninterrupted_begin();
-        ppto_status status =
-            t->archive != 0 ? save_archive(j, i) : ppto_array_save(j->results[result_of(j, i)], t->path);
+        ppto_status status = t->archive != 0
+                                 ? save_archive(j, i)
+                                 : ppto_array_save(j->results[cli_target_result(&j->targets, i)], t->path);
         if (makes_file) cli_uninterrupted_end();
         if (status != PPTO_OK) return cli_fail_file(status, t->path);
     }
@@ -256,7 +99,8 @@ static void shape_text(const ppto_array *array, char *text, size_t room)
 static int print_result(const job *j, size_t i)
 {
     const ppto_array *array = j->results[i];
-    const char *name = j->recording.names[j->chosen[i]], *dtype = ppto_dtype_name(ppto_array_dtype(array));
+    const char *name = j->recording.names[j->targets.chosen[i]],
+               *dtype = ppto_dtype_name(ppto_array_dtype(array));
     bool json = j->arguments->json;
     char *text, shape[512];
     ppto_status status = ppto_array_text(array, json, &text);
@@ -269,19 +113,19 @@ static int print_result(const job *j, size_t i)
         ppto_text_free(text);
         return CLI_OK;
     }
-    if (j->n > 1) printf("%s%s%s%s:\n", name, name[0] != '\0' ? ": " : "", dtype, shape);
+    if (j->targets.n_chosen > 1) printf("%s%s%s%s:\n", name, name[0] != '\0' ? ": " : "", dtype, shape);
     cli_print_text(text);
     return CLI_OK;
 }
 
 static int print(const job *j)
 {
-    for (size_t i = 0; i < j->n; ++i) {
+    for (size_t i = 0; i < j->targets.n_chosen; ++i) {
         char shape[512];
         shape_text(j->results[i], shape, sizeof shape);
-        if (j->n_targets == 0 && ppto_array_elements(j->results[i]) > MOST_PRINTED) return too_large(shape);
+        if (j->targets.n == 0 && ppto_array_elements(j->results[i]) > MOST_PRINTED) return too_large(shape);
     }
-    for (size_t i = 0; i < j->n; ++i) {
+    for (size_t i = 0; i < j->targets.n_chosen; ++i) {
         int code = print_result(j, i);
         if (code != CLI_OK) return code;
     }
@@ -402,21 +246,20 @@ static ppto_status run_program(job *j)
 static int run_job(job *j)
 {
     int code = cli_record(&j->recording, j->arguments, false, true);
-    if (code == CLI_OK) code = read_targets(j);
-    if (code == CLI_OK) code = choose(j);
+    if (code == CLI_OK) code = cli_targets_read(&j->targets, &j->recording, j->arguments, j->arguments->json);
     if (code == CLI_OK) code = check_printable(j);
-    if (code == CLI_OK) code = cli_compile(&j->recording, j->chosen, j->n);
+    if (code == CLI_OK) code = cli_compile(&j->recording, j->targets.chosen, j->targets.n_chosen);
     if (code != CLI_OK) return code;
-    j->results = calloc(j->n, sizeof(ppto_array *));
+    j->results = calloc(j->targets.n_chosen, sizeof(ppto_array *));
     if (j->results == NULL) return cli_fail(CLI_LIMIT, "out of memory");
     code = cli_trace_begin(&j->recording, j->arguments, &j->trace);
     if (code != CLI_OK) return code;
-    ppto_status status = bind_sinks(j);
+    ppto_status status = cli_targets_bind(&j->targets);
     if (status == PPTO_OK) status = run_program(j);
     if (status != PPTO_OK) return cli_fail_run(&j->recording, status);
     code = save(j);
     if (code == CLI_OK) code = report(j);
-    if (code == CLI_OK && (j->n_targets == 0 || j->arguments->json)) code = print(j);
+    if (code == CLI_OK && (j->targets.n == 0 || j->arguments->json)) code = print(j);
     return code;
 }
 
@@ -424,10 +267,9 @@ int cli_run(const cli_arguments *arguments)
 {
     job j = {.arguments = arguments};
     int code = run_job(&j);
-    for (size_t i = 0; j.results != NULL && i < j.n; ++i) ppto_array_release(j.results[i]);
+    for (size_t i = 0; j.results != NULL && i < j.targets.n_chosen; ++i) ppto_array_release(j.results[i]);
     free((void *)j.results);
     ppto_trace_destroy(j.trace);
-    free(j.chosen);
-    free(j.targets);
+    cli_targets_free(&j.targets);
     return cli_recording_free(&j.recording, code);
 }

@@ -56,16 +56,16 @@ static ppto_status least_limit(pp_region_run *r, uint64_t fixed, uint64_t *least
     return PPTO_OK;
 }
 
-static ppto_status within_limit(pp_region_run *r, uint64_t fixed, uint64_t limit)
+static ppto_status within_limit(pp_region_run *r, uint64_t fixed, uint64_t limit, uint64_t *least)
 {
-    uint64_t need = r->predicted, least;
+    uint64_t need = r->predicted;
     if (limit == 0 || need <= limit) return PPTO_OK;
-    PP_TRY(least_limit(r, fixed, &least));
+    PP_TRY(least_limit(r, fixed, least));
     return pp_fail(
         r->err, PPTO_E_LIMIT,
         "piece by piece the run needs %llu bytes, the memory limit is %llu; the least limit that would "
         "do is %llu",
-        (unsigned long long)need, (unsigned long long)limit, (unsigned long long)least);
+        (unsigned long long)need, (unsigned long long)limit, (unsigned long long)*least);
 }
 
 /* Which places have their pieces in files. A result that is wanted twice is in memory. */
@@ -97,9 +97,10 @@ static void memory_of_inputs(pp_region_run *r)
 }
 
 static ppto_status open_at(pp_region_run *r, const int64_t *names, uint64_t fixed, uint32_t seed,
-                           uint32_t *culprit)
+                           pp_region_refusal *refusal)
 {
-    PP_TRY(pp_region_create(&r->p->plan->flat, names, r->p->literals, seed, &r->region, culprit, r->err));
+    PP_TRY(pp_region_create(&r->p->plan->flat, names, r->p->literals, seed, &r->region, &refusal->culprit,
+                            r->err));
     r->total = r->region->trace.rows;
     r->at = pp_calloc(r->region->places.n + 1, sizeof *r->at);
     r->pass_rows = pp_calloc(r->region->trace.depths, sizeof *r->pass_rows);
@@ -112,25 +113,25 @@ static ppto_status open_at(pp_region_run *r, const int64_t *names, uint64_t fixe
     find_streams(r);
     uint64_t limit = pp_pool_get_limit(r->p->ctx->pool);
     PP_TRY(pp_region_plan(r, fixed, limit));
-    return within_limit(r, fixed, limit);
+    return within_limit(r, fixed, limit, &refusal->least);
 }
 
 /* What the whole does not allow an input of less bytes may allow; the first refusal is the one to tell. */
 static ppto_status try_seeds(pp_region_run *r, const int64_t *names, uint64_t fixed, uint8_t *tried,
-                             uint32_t *culprit)
+                             pp_region_refusal *refusal)
 {
     uint32_t seed;
     ppto_status first = PPTO_OK;
     while ((seed = next_seed(r->p, r->inputs, tried)) != PP_NONE) {
         pp_error err = {0}, *keep = r->err;
-        uint32_t why = PP_NONE;
+        pp_region_refusal why = {PP_NONE, r->whole};
         r->err = &err;
         ppto_status status = open_at(r, names, fixed, seed, &why);
         r->err = keep;
         if (status == PPTO_OK) return status;
         clear(r);
         if (first == PPTO_OK) {
-            *culprit = why;
+            *refusal = why;
             *keep = err;
             first = status;
         }
@@ -142,16 +143,16 @@ static ppto_status try_seeds(pp_region_run *r, const int64_t *names, uint64_t fi
 }
 
 ppto_status pp_region_open(ppto_program *p, ppto_array *const *inputs, const int64_t *names, uint64_t fixed,
-                           uint64_t whole, pp_region_run **out, uint32_t *culprit, pp_error *err)
+                           uint64_t whole, pp_region_run **out, pp_region_refusal *refusal, pp_error *err)
 {
     *out = NULL;
-    *culprit = PP_NONE;
+    *refusal = (pp_region_refusal){PP_NONE, whole};
     uint8_t *tried = pp_calloc(p->plan->inputs.n + 1, 1);
     pp_region_run *r = pp_calloc(1, sizeof *r);
     ppto_status status = r && tried ? PPTO_OK : PPTO_E_NOMEM;
     if (status == PPTO_OK) {
         *r = (pp_region_run){.p = p, .inputs = inputs, .whole = whole, .err = err};
-        status = try_seeds(r, names, fixed, tried, culprit);
+        status = try_seeds(r, names, fixed, tried, refusal);
     }
     pp_free(tried);
     if (status == PPTO_OK) {

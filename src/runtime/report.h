@@ -44,6 +44,27 @@ typedef struct pp_report_sizes {
 ppto_status pp_report_sizes_read(const ppto_program *program, pp_report_sizes *sizes, pp_error *err);
 void pp_report_sizes_free(pp_report_sizes *sizes);
 
+/* ---- report_pieces.c: a run by pieces
+ * ---------------------------------------------------------------------------------------------------- */
+
+typedef struct pp_report_pieces {
+    const ppto_program *program;
+    pp_region_run *region; /* the planned run by pieces; NULL: it goes in one piece, or not at all */
+    bool not_cut;          /* it should go by pieces and cannot: */
+    pp_error why;
+    pp_region_refusal refusal;
+    bool over;                   /* in one piece it exceeds the limit */
+    uint64_t whole_bytes, limit; /* of the run in one piece; 0: none */
+} pp_report_pieces;
+
+/* Decides as a run does, and puts what that run would predict into sizes, which must outlive it. Nothing when
+ * sizes are open. pp_report_pieces_free also after a failure. */
+ppto_status pp_report_pieces_read(ppto_program *program, pp_report_sizes *sizes, pp_report_pieces *pieces,
+                                  pp_error *err);
+ppto_status pp_report_pieces_text(const pp_report_pieces *pieces, pp_text *out);
+ppto_status pp_report_pieces_json(const pp_report_pieces *pieces, pp_text *out); /* members of an object */
+void pp_report_pieces_free(pp_report_pieces *pieces);
+
 /* ---- report_graph.c: the graph as recorded and as simplified
  * ---------------------------------------------------------------- */
 

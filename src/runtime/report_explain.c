@@ -14,9 +14,10 @@ typedef struct amount { /* a number, or a formula while a size is open */
 } amount;
 
 typedef struct explain {
-    const ppto_program *program;
+    ppto_program *program;
     const pp_plan *plan;
     pp_report_sizes sizes;
+    pp_report_pieces pieces;
     bool json;
     pp_text *out;
     const char *comma; /* between the items of the list at hand */
@@ -363,6 +364,7 @@ static ppto_status print_json(explain *e)
     json_amount(e, "lower_bound_bytes", memory(e, s->lower_bytes, s->lower));
     pp_text_add(e->out, ",\n  ");
     json_amount(e, "serial_bound_bytes", memory(e, s->serial_bytes, s->serial));
+    PP_TRY(pp_report_pieces_json(&e->pieces, e->out));
     pp_text_add(e->out, ",\n  \"copies\": [");
     PP_TRY(print_copies(e));
     e->comma = "";
@@ -391,7 +393,7 @@ static ppto_status print_text(explain *e)
     text_amount(e, "memory\n  predicted peak  ", memory(e, s->peak_bytes, s->peak), " bytes\n");
     text_amount(e, "  lower bound     ", memory(e, s->lower_bytes, s->lower), " bytes\n");
     text_amount(e, "  serial bound    ", memory(e, s->serial_bytes, s->serial), " bytes\n");
-    return PPTO_OK;
+    return pp_report_pieces_text(&e->pieces, e->out);
 }
 
 static ppto_status print_plan(explain *e, pp_error *err)
@@ -422,8 +424,11 @@ static ppto_status print_stage(explain *e, ppto_explain_stage stage, pp_error *e
     case PPTO_EXPLAIN_PLAN: break;
     }
     ppto_status status = pp_report_sizes_read(e->program, &e->sizes, err);
+    if (status == PPTO_OK && stage == PPTO_EXPLAIN_SUMMARY)
+        status = pp_report_pieces_read(e->program, &e->sizes, &e->pieces, err);
     if (status == PPTO_OK)
         status = stage == PPTO_EXPLAIN_PLAN ? print_plan(e, err) : e->json ? print_json(e) : print_text(e);
+    pp_report_pieces_free(&e->pieces);
     pp_report_sizes_free(&e->sizes);
     return status;
 }

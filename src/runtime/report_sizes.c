@@ -39,6 +39,7 @@ static ppto_status make_absent(pp_report_sizes *s, size_t i, pp_error *err)
     ppto_array *a = &s->absent[i];
     *a = (ppto_array){
         .ctx = plan->ctx, .rank = type->rank, .dtype = (ppto_dtype)type->dtype, .owned = !type->weak};
+    atomic_init(&a->refs, 1); /* those of a plan by pieces come and go */
     int64_t bytes = (int64_t)ppto_dtype_size(a->dtype);
     for (int d = type->rank; d-- > 0;) {
         PP_TRY(pp_size_eval(pp_types_sizes(plan->types), type->dim[d], s->names, &a->shape[d]));

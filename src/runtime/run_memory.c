@@ -104,7 +104,7 @@ void pp_run_let_go(pp_run_state *r)
 }
 
 /* Bytes from ppto's pools during the run, as docs/memory.md counts them. */
-void pp_run_predict(pp_run_state *r)
+void pp_run_need(pp_run_state *r)
 {
     uint64_t inputs = pp_run_owned_bytes(r->inputs, r->plan->inputs.n), outputs = 0;
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
@@ -113,14 +113,22 @@ void pp_run_predict(pp_run_state *r)
             outputs += r->p->outputs[i] && !r->p->outputs[i]->owned ? 0 : r->in->output_bytes[i];
     }
     uint64_t fixed = inputs + outputs + r->in->scratch_bytes;
-    r->p->stats.predicted_peak_bytes = fixed + r->in->layout.bytes;
-    r->p->stats.lower_bound_bytes = fixed + r->in->layout.lower_bound;
-    r->p->stats.serial_bound_bytes = fixed + r->in->layout.serial_bound;
+    r->peak = fixed + r->in->layout.bytes;
+    r->lower = fixed + r->in->layout.lower_bound;
+    r->serial = fixed + r->in->layout.serial_bound;
+}
+
+void pp_run_predict(pp_run_state *r)
+{
+    pp_run_need(r);
+    r->p->stats.predicted_peak_bytes = r->peak;
+    r->p->stats.lower_bound_bytes = r->lower;
+    r->p->stats.serial_bound_bytes = r->serial;
 }
 
 ppto_status pp_run_check_limit(pp_run_state *r)
 {
-    uint64_t limit = pp_pool_get_limit(r->p->ctx->pool), need = r->p->stats.predicted_peak_bytes;
+    uint64_t limit = pp_pool_get_limit(r->p->ctx->pool), need = r->peak;
     if (!limit || need <= limit) return PPTO_OK;
     pp_fail(r->err, PPTO_E_LIMIT,
             "the run needs %llu bytes, the memory limit is %llu; the least limit that would do is %llu",

@@ -14,6 +14,7 @@ typedef struct pp_run_state {
     ppto_array **results; /* where kernels write */
     void *slab;
     uint64_t copied;
+    uint64_t peak, lower, serial; /* bytes of the run in one piece: pp_run_need */
     const pp_run_control *control;
     pp_ticket *ticket; /* NULL: there is no order of admission */
     bool partly;       /* it failed, but some outputs are there */
@@ -35,14 +36,19 @@ size_t pp_run_first_of(const pp_run_state *r, size_t i);
 bool pp_run_is_repeated(const pp_run_state *r, size_t output);
 void pp_run_adopt(pp_run_state *r);
 void pp_run_let_go(pp_run_state *r);
-/* Sets the predicted peak and its bounds. */
-void pp_run_predict(pp_run_state *r);
+void pp_run_need(pp_run_state *r);    /* sets the peak and its bounds, without files that are loaded */
+void pp_run_predict(pp_run_state *r); /* the same, and tells the program's statistics */
 ppto_status pp_run_check_limit(pp_run_state *r); /* E_LIMIT */
 ppto_status pp_run_find_result(pp_run_state *r, size_t i);
 
 /* ---- run_pieces.c ---- */
 
-bool pp_run_by_pieces(const pp_run_state *r); /* should it be tried? */
+bool pp_run_by_pieces(const pp_run_state *r);      /* should it be tried? */
+bool pp_run_over_limit(const pp_run_state *r);     /* in one piece */
+uint64_t pp_run_file_bytes(const pp_run_state *r); /* of inputs that are files */
+/* Plans the run by pieces; nothing of it is adopted. Failures as pp_region_open. */
+ppto_status pp_run_open_pieces(pp_run_state *r, pp_region_run **region, pp_region_refusal *refusal,
+                               pp_error *why);
 /* *done: the run was tried piece by piece, and the status is its own. Else it is as if never tried. */
 ppto_status pp_run_try_pieces(pp_run_state *r, ppto_array **outputs, bool *done);
 /* Of a run in one piece: what it loads, computes and saves. */

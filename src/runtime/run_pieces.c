@@ -5,7 +5,7 @@
 
 enum { SMALL_FILES = 4 << 20 }; /* so little is read at once */
 
-static uint64_t file_bytes(const pp_run_state *r)
+uint64_t pp_run_file_bytes(const pp_run_state *r)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < r->plan->inputs.n; i++)
@@ -16,7 +16,7 @@ static uint64_t file_bytes(const pp_run_state *r)
 /* Of a run in one piece: what it loads, computes and saves. */
 uint64_t pp_run_whole_work(const pp_run_state *r)
 {
-    uint64_t n = file_bytes(r) + pp_progress_groups(r->in);
+    uint64_t n = pp_run_file_bytes(r) + pp_progress_groups(r->in);
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++)
         if (r->p->sinks[i]) n += r->in->output_bytes[i];
     return n;
@@ -25,10 +25,10 @@ uint64_t pp_run_whole_work(const pp_run_state *r)
 /* Of a run in one piece, with the files that it loads. */
 static uint64_t whole_bytes(const pp_run_state *r)
 {
-    return r->p->stats.predicted_peak_bytes + file_bytes(r);
+    return r->peak + pp_run_file_bytes(r);
 }
 
-static bool over_limit(const pp_run_state *r)
+bool pp_run_over_limit(const pp_run_state *r)
 {
     uint64_t limit = pp_pool_get_limit(r->p->ctx->pool);
     return limit != 0 && whole_bytes(r) > limit;
@@ -37,8 +37,8 @@ static bool over_limit(const pp_run_state *r)
 bool pp_run_by_pieces(const pp_run_state *r)
 {
     if (r->p->whole) return false;
-    if (r->p->ctx->settings.o.chunk != 0 || over_limit(r)) return true;
-    return file_bytes(r) > SMALL_FILES && !r->p->sync; /* with streams the user overlaps whole files */
+    if (r->p->ctx->settings.o.chunk != 0 || pp_run_over_limit(r)) return true;
+    return pp_run_file_bytes(r) > SMALL_FILES && !r->p->sync; /* with streams the user overlaps whole files */
 }
 
 /* What stays in files, into memory: for a run in one piece. */
@@ -94,10 +94,10 @@ static ppto_status run_region(pp_run_state *r, pp_region_run *region, ppto_array
 }
 
 /* Over the limit, and not to be cut: the operator that prevents it, and the limit that would do. */
-static ppto_status cannot_be_cut(pp_run_state *r, uint32_t culprit, const char *why)
+static ppto_status cannot_be_cut(pp_run_state *r, const pp_region_refusal *refusal, const char *why)
 {
-    uint64_t need = whole_bytes(r);
-    const pp_origin *origin = culprit == PP_NONE ? NULL : pp_plan_origin(r->plan, culprit);
+    uint64_t need = refusal->least;
+    const pp_origin *origin = refusal->culprit == PP_NONE ? NULL : pp_plan_origin(r->plan, refusal->culprit);
     pp_text text = {0};
     char place[PP_SITE_ROOM];
     pp_text_add(&text, "the run needs %llu bytes, the memory limit is %llu; it cannot go piece by piece",
@@ -115,22 +115,27 @@ static ppto_status cannot_be_cut(pp_run_state *r, uint32_t culprit, const char *
     return status;
 }
 
+ppto_status pp_run_open_pieces(pp_run_state *r, pp_region_run **region, pp_region_refusal *refusal,
+                               pp_error *why)
+{
+    uint64_t fixed = r->peak - r->in->layout.bytes - r->in->scratch_bytes;
+    for (size_t i = 0; i < r->plan->flat.outputs.n; i++) /* the region knows which of these are ever whole */
+        if (r->p->sinks[i] && !pp_run_is_repeated(r, i)) fixed -= r->in->output_bytes[i];
+    return pp_region_open(r->p, r->inputs, r->in->names, fixed, whole_bytes(r), region, refusal, why);
+}
+
 /* *done: the run was tried piece by piece, and the status is its own. */
 ppto_status pp_run_try_pieces(pp_run_state *r, ppto_array **outputs, bool *done)
 {
     pp_region_run *region;
     pp_error why = {0};
-    uint32_t culprit;
+    pp_region_refusal refusal;
     give_back(r);
-    uint64_t fixed = r->p->stats.predicted_peak_bytes - r->in->layout.bytes - r->in->scratch_bytes;
-    for (size_t i = 0; i < r->plan->flat.outputs.n; i++) /* the region knows which of these are ever whole */
-        if (r->p->sinks[i] && !pp_run_is_repeated(r, i)) fixed -= r->in->output_bytes[i];
-    bool over = over_limit(r);
+    bool over = pp_run_over_limit(r);
     pp_dispatch_give_back(r->in->dispatch); /* its workers' scratch is of more use to the pieces */
-    ppto_status status =
-        pp_region_open(r->p, r->inputs, r->in->names, fixed, whole_bytes(r), &region, &culprit, &why);
+    ppto_status status = pp_run_open_pieces(r, &region, &refusal, &why);
     *done = over || (status != PPTO_E_UNSUPPORTED && status != PPTO_E_LIMIT);
-    if (status == PPTO_E_UNSUPPORTED && over) cannot_be_cut(r, culprit, why.text);
+    if (status == PPTO_E_UNSUPPORTED && over) cannot_be_cut(r, &refusal, why.text);
     if (status == PPTO_OK) status = run_region(r, region, outputs);
     pp_region_close(region);
     if (!*done || status == PPTO_OK) return PPTO_OK;

@@ -389,14 +389,19 @@ ppto_status pp_program_of_plan(pp_plan *take_plan, ppto_program **out);
 /* ---- region_open.c, region_run.c
  * -------------------------------------------------------------------------------------------------------- */
 
+typedef struct pp_region_run pp_region_run;
+typedef struct pp_region_refusal {
+    uint32_t culprit; /* the prim that prevents it; PP_NONE */
+    uint64_t least;   /* the least memory limit known to do */
+} pp_region_refusal;
+
 /* A run piece by piece along the first axis of the largest input: planned, within the memory limit.
  * fixed: bytes of inputs and results that ppto owns. whole: what a run in one piece would need. names: values
  * of named sizes.
- * returns E_UNSUPPORTED, the reason in err and the prim (or PP_NONE) in *culprit, when the plan cannot be
- * cut; E_LIMIT with the least limit that would do. inputs and names must outlive it; close it. */
-typedef struct pp_region_run pp_region_run;
+ * returns E_UNSUPPORTED and the reason in err when the plan cannot be cut; E_LIMIT; *refusal says more of
+ * both. inputs and names must outlive it; close it. */
 ppto_status pp_region_open(ppto_program *program, ppto_array *const *inputs, const int64_t *names,
-                           uint64_t fixed, uint64_t whole, pp_region_run **out, uint32_t *culprit,
+                           uint64_t fixed, uint64_t whole, pp_region_run **out, pp_region_refusal *refusal,
                            pp_error *err);
 bool pp_region_streams_output(const pp_region_run *run, size_t number); /* it is never whole in memory */
 uint64_t pp_region_predicted(const pp_region_run *run);                 /* peak bytes */

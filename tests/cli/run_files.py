@@ -109,6 +109,46 @@ def safetensors_go_by_pieces(ppto):
     check(ppto("run", text, "x=pieces.safetensors", "-o", "got.npz", *limit), 4, err=["least limit"])
 
 
+def explain_tells_the_pieces(ppto):
+    """What explain says of a run is what the run does: pieces, peak, refusal."""
+    check(ppto("run", "x", "x=f32[8192,1024]:random(3)", "-o", "pieces.npy"), 0)
+    for text in ("softmax(x)", "mean(x, axis=0)", "(x - mean(x, axis=0)) * 2", "sum(x)", "cumulative_sum(x, axis=0)"):
+        for limit in ((), ("--memory-limit", "16M"), ("--memory-limit", "40M")):
+            run = ("x=pieces.npy", "-o", "told.npy", *limit)
+            told = json.loads(check(ppto("explain", text, *run, "--json"), 0).stdout)
+            check(ppto("run", text, *run, "--stats-json", "told.json"), 0)
+            did = json.loads(read("told.json"))
+            expect(told["predicted_peak_bytes"] == did["predicted_peak_bytes"] == did["measured_peak_bytes"], (text, told, did))
+            pieces = told["pieces"]
+            expect(pieces["input"] == "x" and pieces["rows"] == 8192, pieces)
+            over = limit and pieces["whole_peak_bytes"] > int(limit[1][:-1]) << 20
+            expect(pieces["because"] == ("limit" if over else "file"), pieces)
+            for one in pieces["passes"]:
+                expect((one["pieces"] - 1) * one["rows"] < 8192 <= one["pieces"] * one["rows"], one)
+                expect(one["reads"] == ["pieces.npy"], one)
+            check(ppto("explain", text, *run), 0, out=["pieces\n  of x along axis 0, 8192 rows", " rows; reads pieces.npy"])
+
+
+def explain_tells_what_prevents_pieces(ppto):
+    check(ppto("run", "x", "x=f32[8192,1024]:random(3)", "-o", "pieces.npy"), 0)
+    run = ("x.T + 1", "x=pieces.npy", "-o", "told.npy")
+    told = json.loads(check(ppto("explain", *run, "--json"), 0).stdout)
+    prevents = told["not_by_pieces"]
+    expect(told["pieces"] is None and prevents["operator"] == "add" and not prevents["refused"], told)
+    check(ppto("run", *run, "--stats-json", "told.json"), 0)
+    expect(told["predicted_peak_bytes"] == json.loads(read("told.json"))["measured_peak_bytes"], told)
+    check(ppto("explain", *run), 0, out=["in one piece because of add"])
+    limit = ("--memory-limit", "16M")
+    prevents = json.loads(check(ppto("explain", *run, *limit, "--json"), 0).stdout)["not_by_pieces"]
+    expect(prevents["refused"] and prevents["least_limit_bytes"] == told["predicted_peak_bytes"], prevents)
+    check(ppto("explain", *run, *limit), 0, out=["refused because of add", f"least limit     {prevents['least_limit_bytes']} bytes"])
+    check(ppto("run", *run, *limit), 4, err=["because of add", f"would do is {prevents['least_limit_bytes']}"])
+    told = json.loads(check(ppto("explain", "softmax(x)", "x=pieces.npy", "--memory-limit", "1000", "--json"), 0).stdout)
+    expect(told["not_by_pieces"]["operator"] is None and told["not_by_pieces"]["refused"], told)
+    told = json.loads(check(ppto("explain", "softmax(x)", "x=f32[4,4]", "--json"), 0).stdout)
+    expect(told["pieces"] is None and told["not_by_pieces"] is None, told)
+
+
 def hostile_archives(ppto):
     write("bad.npz", b"PK\x05\x06 no archive")
     write("bad.safetensors", b"\x02\0\0\0\0\0\0\0[]")
@@ -152,7 +192,8 @@ def archives_are_built_in(ppto):
 
 
 def tests(ppto):
-    result = [progress_on_a_terminal, progress_of_a_failure_leaves_the_error, no_progress_without_a_terminal]
+    result = [progress_on_a_terminal, progress_of_a_failure_leaves_the_error, no_progress_without_a_terminal,
+              explain_tells_the_pieces, explain_tells_what_prevents_pieces]
     if archives_are_built_in(ppto):
         result += [archives_hold_several_arrays, archives_of_one_array_need_no_name, an_archive_beside_other_results,
                    safetensors_go_by_pieces, hostile_archives]

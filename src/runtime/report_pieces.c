@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Explain, for a run that goes piece by piece or would have to: the same decision and the same plan that a
+ * run makes (run_pieces.c), without a run. Read pp_report_pieces_read. */
+#include <inttypes.h>
+
+#include "runtime/region_run.h"
+#include "runtime/report.h"
+#include "runtime/run_parts.h"
+
+/* What the run predicts: the memory of its pieces, or all with the files it loads. */
+static void correct(pp_report_pieces *r, pp_report_sizes *s, uint64_t file_bytes)
+{
+    if (!r->region) {
+        s->peak_bytes += file_bytes;
+        s->lower_bytes += file_bytes;
+        s->serial_bytes += file_bytes;
+        return;
+    }
+    s->peak_bytes = pp_region_predicted(r->region);
+    if (s->lower_bytes > s->peak_bytes) s->lower_bytes = s->peak_bytes;
+    if (s->serial_bytes > s->peak_bytes) s->serial_bytes = s->peak_bytes;
+}
+
+ppto_status pp_report_pieces_read(ppto_program *program, pp_report_sizes *s, pp_report_pieces *r,
+                                  pp_error *err)
+{
+    *r = (pp_report_pieces){.program = program, .limit = pp_pool_get_limit(program->ctx->pool)};
+    if (!s->known) return PPTO_OK;
+    pp_run_state run = {.p = program, .plan = program->plan, .in = s->instance, .inputs = s->inputs};
+    run.results = pp_calloc(program->plan->flat.outputs.n + 1, sizeof *run.results);
+    if (!run.results) return PPTO_E_NOMEM;
+    pp_run_need(&run);
+    r->whole_bytes = run.peak + pp_run_file_bytes(&run);
+    r->over = pp_run_over_limit(&run);
+    ppto_status status = PPTO_OK;
+    if (pp_run_by_pieces(&run)) {
+        status = pp_run_open_pieces(&run, &r->region, &r->refusal, &r->why);
+        r->not_cut = status == PPTO_E_UNSUPPORTED || status == PPTO_E_LIMIT;
+    }
+    pp_free(run.results);
+    if (r->not_cut) status = PPTO_OK;
+    if (status == PPTO_OK)
+        correct(r, s, pp_run_file_bytes(&run));
+    else
+        pp_fail(err, status, "%s", r->why.text[0] ? r->why.text : ppto_status_text(status));
+    return status;
+}
+
+void pp_report_pieces_free(pp_report_pieces *r)
+{
+    pp_region_close(r->region);
+    r->region = NULL;
+}
+
+/* ---- what is told ------------------------------------------------------------------------------------- */
+
+static const char *cut_input(const pp_report_pieces *r)
+{
+    const pp_plan *plan = r->program->plan;
+    return plan->inputs.at[plan->flat.prims.at[r->region->region->seed].number].name;
+}
+
+static int64_t pieces_of(const pp_report_pieces *r, uint32_t pass)
+{
+    int64_t rows = r->region->pass_rows[pass];
+    return (r->region->total + rows - 1) / rows;
+}
+
+static int64_t rows_of(const pp_report_pieces *r, uint32_t pass)
+{
+    int64_t rows = r->region->pass_rows[pass];
+    return rows < r->region->total ? rows : r->region->total;
+}
+
+/* Files that one pass reads or writes by pieces, as the text or JSON wants them. */
+static void print_files(const pp_report_pieces *r, const pp_part *part, bool write, bool json, pp_text *out)
+{
+    const char *comma = "";
+    size_t n = write ? part->writes.n : part->reads.n;
+    for (size_t k = 0; k < n; k++) {
+        uint32_t i = write ? part->writes.at[k] : part->reads.at[k];
+        const pp_place *place = &r->region->region->places.at[i];
+        if (!r->region->at[i].streamed) continue;
+        const char *path =
+            write ? r->program->sinks[place->number] : r->region->inputs[place->number]->file->path;
+        pp_text_add(out, "%s", json ? comma : *comma ? comma : write ? "; writes " : "; reads ");
+        if (json)
+            pp_text_json(out, path);
+        else
+            pp_text_add(out, "%s", path);
+        comma = ", ";
+    }
+}
+
+static ppto_status print_pass(const pp_report_pieces *r, uint32_t pass, bool json, pp_text *out)
+{
+    pp_part part;
+    pp_error err = {0};
+    bool first = r->region->region->passes[pass].carries;
+    PP_TRY(pp_region_piece(r->region->region, pass, rows_of(r, pass), first, &part, &err));
+    if (json) {
+        pp_text_add(out, "{\"pieces\": %" PRId64 ", \"rows\": %" PRId64 ", \"reads\": [", pieces_of(r, pass),
+                    rows_of(r, pass));
+        print_files(r, &part, false, true, out);
+        pp_text_add(out, "], \"writes\": [");
+        print_files(r, &part, true, true, out);
+        pp_text_add(out, "]}");
+    } else {
+        pp_text_add(out, "%" PRId64 " of %" PRId64 " rows", pieces_of(r, pass), rows_of(r, pass));
+        print_files(r, &part, false, false, out);
+        print_files(r, &part, true, false, out);
+        pp_text_add(out, "\n");
+    }
+    pp_part_free(&part);
+    return PPTO_OK;
+}
+
+static const pp_origin *culprit_of(const pp_report_pieces *r)
+{
+    return r->refusal.culprit == PP_NONE ? NULL : pp_plan_origin(r->program->plan, r->refusal.culprit);
+}
+
+/* ---- text --------------------------------------------------------------------------------------------- */
+
+static void text_not_cut(const pp_report_pieces *r, pp_text *out)
+{
+    char place[PP_SITE_ROOM];
+    const pp_origin *origin = culprit_of(r);
+    pp_text_add(out, "pieces\n  %s", r->over ? "the run is refused" : "in one piece");
+    if (origin) pp_text_add(out, " because of %s", origin->operator_name);
+    if (origin && origin->site.file)
+        pp_text_add(out, " (%s)", pp_site_text(&origin->site, place, sizeof place));
+    pp_text_add(out, ": %s\n", r->why.text);
+    if (!r->over) return;
+    pp_text_add(out, "  memory limit    %" PRIu64 " bytes\n  least limit     %" PRIu64 " bytes\n", r->limit,
+                r->refusal.least);
+}
+
+ppto_status pp_report_pieces_text(const pp_report_pieces *r, pp_text *out)
+{
+    if (r->not_cut) text_not_cut(r, out);
+    if (!r->region) return PPTO_OK;
+    pp_text_add(out, "pieces\n  of %s along axis 0, %" PRId64 " rows, because ", cut_input(r),
+                r->region->total);
+    if (r->over)
+        pp_text_add(out, "the memory limit is %" PRIu64 " bytes; in one piece %" PRIu64 " are needed\n",
+                    r->limit, r->whole_bytes);
+    else
+        pp_text_add(out, "%s\n",
+                    r->program->ctx->settings.o.chunk ? "a length of pieces is set" : "a file is large");
+    for (uint32_t pass = 0, number = 1; pass < r->region->region->trace.depths; pass++) {
+        if (!r->region->region->passes[pass].any) continue;
+        pp_text_add(out, "  pass %" PRIu32 "  ", number++);
+        PP_TRY(print_pass(r, pass, false, out));
+    }
+    return PPTO_OK;
+}
+
+/* ---- JSON --------------------------------------------------------------------------------------------- */
+
+static void json_not_cut(const pp_report_pieces *r, pp_text *out)
+{
+    char place[PP_SITE_ROOM];
+    const pp_origin *origin = culprit_of(r);
+    pp_text_add(out, ",\n  \"pieces\": null,\n  \"not_by_pieces\": {\"operator\": ");
+    if (origin)
+        pp_text_json(out, origin->operator_name);
+    else
+        pp_text_add(out, "null");
+    pp_text_add(out, ", \"site\": ");
+    if (origin && origin->site.file)
+        pp_text_json(out, pp_site_text(&origin->site, place, sizeof place));
+    else
+        pp_text_add(out, "null");
+    pp_text_add(out, ", \"reason\": ");
+    pp_text_json(out, r->why.text);
+    pp_text_add(out, ", \"refused\": %s, \"least_limit_bytes\": %" PRIu64 "}", r->over ? "true" : "false",
+                r->refusal.least);
+}
+
+ppto_status pp_report_pieces_json(const pp_report_pieces *r, pp_text *out)
+{
+    const char *comma = "";
+    if (r->not_cut) {
+        json_not_cut(r, out);
+        return PPTO_OK;
+    }
+    if (!r->region) {
+        pp_text_add(out, ",\n  \"pieces\": null, \"not_by_pieces\": null");
+        return PPTO_OK;
+    }
+    pp_text_add(out, ",\n  \"pieces\": {\"input\": ");
+    pp_text_json(out, cut_input(r));
+    pp_text_add(out,
+                ", \"axis\": 0, \"rows\": %" PRId64 ", \"because\": \"%s\", \"whole_peak_bytes\": %" PRIu64
+                ", \"passes\": [",
+                r->region->total,
+                r->over                             ? "limit"
+                : r->program->ctx->settings.o.chunk ? "option"
+                                                    : "file",
+                r->whole_bytes);
+    for (uint32_t pass = 0; pass < r->region->region->trace.depths; pass++) {
+        if (!r->region->region->passes[pass].any) continue;
+        pp_text_add(out, "%s", comma);
+        PP_TRY(print_pass(r, pass, true, out));
+        comma = ", ";
+    }
+    pp_text_add(out, "]},\n  \"not_by_pieces\": null");
+    return PPTO_OK;
+}
