@@ -11,11 +11,13 @@
 #include "base/base.h"
 
 typedef enum pp_trace_kind {
-    PP_TRACE_TASK,  /* step, phase, task */
-    PP_TRACE_RUN,   /* a whole run, or a piece of one */
-    PP_TRACE_READ,  /* step: the file, bytes; begun_ns: when it left the queue */
-    PP_TRACE_WRITE, /* the same */
-    PP_TRACE_MEMORY /* bytes held by the pool, and asked for by tensors; start_ns alone */
+    PP_TRACE_TASK,   /* step, phase, task */
+    PP_TRACE_RUN,    /* a whole run, or a piece of one */
+    PP_TRACE_READ,   /* step: the file, bytes; begun_ns: when it left the queue */
+    PP_TRACE_WRITE,  /* the same */
+    PP_TRACE_MEMORY, /* bytes held by the pool, and asked for by tensors; start_ns alone */
+    PP_TRACE_STAGE,  /* of compiling; step: which, more: kernel, phase: what a cache had */
+    PP_TRACE_FAILURE /* a moment: a run failed or was cancelled; step: the text */
 } pp_trace_kind;
 
 /* One cache line, so that neighbours' writers do not share one. */

@@ -27,6 +27,8 @@ PPTO_API void ppto_program_destroy(ppto_program *program);
 PPTO_API size_t ppto_program_inputs(const ppto_program *program);
 PPTO_API const char *ppto_program_input_name(const ppto_program *program, size_t i);
 PPTO_API size_t ppto_program_outputs(const ppto_program *program);
+/* What pictures and explanations call an output; without it they count. name  copied; NULL or "": none */
+PPTO_API ppto_status ppto_program_name_output(ppto_program *program, size_t i, const char *name);
 /* Binds input i (retained until replaced; NULL unbinds). donate: its memory may become an output's, its
  * contents are undefined after the run. */
 PPTO_API ppto_status ppto_program_bind(ppto_program *program, size_t i, ppto_array *array);

@@ -33,7 +33,8 @@ PPTO_API ppto_status ppto_trace_create(ppto_context *ctx, const ppto_trace_optio
 /* NULL is fine. Programs that note there go on doing so, and keep it until they are gone. */
 PPTO_API void ppto_trace_destroy(ppto_trace *trace);
 
-/* From its next run on the program notes its runs there; NULL: nowhere. What it noted before stays. name:
+/* From its next run on the program notes its runs there, and at once the stages of its compilation if that
+ * began after the trace was created; NULL: nowhere. What it noted before stays. name:
  * what viewers call it; NULL: "program N". returns  PPTO_OK; E_BUSY while it runs; E_VALUE for a trace of
  * another context; E_NOMEM */
 PPTO_API ppto_status ppto_program_trace(ppto_program *program, ppto_trace *trace, const char *name);

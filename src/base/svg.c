@@ -104,6 +104,13 @@ void pp_svg_rule(pp_text *out, double x1, double y1, double x2, double y2)
     pp_text_add(out, "<path class=\"r\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", x1, y1, x2, y2);
 }
 
+void pp_svg_mark(pp_text *out, double x1, double y1, double x2, double y2, const char *tip)
+{
+    pp_text_add(out, "<path class=\"m\" d=\"M%.1f %.1fL%.1f %.1f\"><title>", x1, y1, x2, y2);
+    pp_text_xml(out, tip);
+    pp_text_add(out, "</title></path>\n");
+}
+
 const char *pp_svg_colour(uint32_t i)
 {
     static const char *const colours[] = {"#7cb5ec", "#f7a35c", "#90d67f", "#e58fb1", "#b39ddb", "#f2d15c",

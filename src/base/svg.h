@@ -36,6 +36,9 @@ void pp_svg_back(pp_text *out, double x, double y, double width, double height);
 /* A thin line of the scheme's grid. */
 void pp_svg_rule(pp_text *out, double x1, double y1, double x2, double y2);
 
+/* A dashed line of the scheme's warning colour, with a tooltip. */
+void pp_svg_mark(pp_text *out, double x1, double y1, double x2, double y2, const char *tip);
+
 /* Colours that are told apart, by number; after twelve they come again. */
 const char *pp_svg_colour(uint32_t i);
 

@@ -204,14 +204,25 @@ static bool read_tolerance(const char *text, double *tolerance)
     return end != text && *end == '\0' && isfinite(*tolerance) && *tolerance >= 0;
 }
 
+/* Of two files for one thing only one would be written; of two numbers the last one counts. */
+static bool names_file(const option_row *row)
+{
+    const char *value = strchr(row->spec, '=');
+    return row->kind == WORD && value != NULL && strcmp(value, "=FILE") == 0;
+}
+
 static int read_value(const option_row *row, cli_arguments *arguments, const char *value)
 {
     void *field = (char *)arguments + row->field;
+    const char **word = field;
+    if (names_file(row) && *word != NULL)
+        return cli_fail(CLI_USAGE, "--%.*s is given twice: %s and %s", (int)strcspn(row->spec, "="),
+                        row->spec, *word, value);
     uint64_t count = 0;
     bool ok = true;
     switch (row->kind) {
     case FLAG: *(bool *)field = true; break;
-    case WORD: *(const char **)field = value; break;
+    case WORD: *word = value; break;
     case LIST: append(field, value); break;
     case COUNT:
     case COUNT_OR:

@@ -144,7 +144,8 @@ void cli_uninterrupted_end(void);
 struct ppto_program;
 void cli_cancel_begin(struct ppto_program *program);
 void cli_cancel_begun(void);
-void cli_cancel_end(void);
+void cli_cancel_end(void); /* after cli_uninterrupted_begin the process goes on to its end */
+bool cli_interrupted(void);
 
 /* progress_line.c */
 /* Waits for the run. show: says on standard error how far it is, if that is a terminal. returns  as

@@ -105,7 +105,12 @@ void cli_cancel_begun(void)
 void cli_cancel_end(void)
 {
     running = NULL;
-    if (pending) end_process();
+    if (pending && !holding) end_process();
+}
+
+bool cli_interrupted(void)
+{
+    return pending != 0;
 }
 
 void cli_standard_files(void)

@@ -310,7 +310,9 @@ int cli_compile(cli_recording *r, const size_t *chosen, size_t n)
     }
     int code = check_unused(r);
     for (size_t i = 0; i < inputs && code == CLI_OK; ++i) code = bind_input(r, i);
-    return code;
+    for (size_t i = 0; i < n && status == PPTO_OK; ++i)
+        status = ppto_program_name_output(r->program, i, r->names[chosen[i]]);
+    return code != CLI_OK || status == PPTO_OK ? code : cli_fail_status(status, NULL);
 }
 
 int cli_fail_run(const cli_recording *r, ppto_status status)

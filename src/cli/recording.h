@@ -40,10 +40,10 @@ int cli_fail_run(const cli_recording *recording, ppto_status status);
 /* trace.c */
 /* A trace of the program's runs when an option asks for what it knows, else NULL. owns  ppto_trace_destroy */
 int cli_trace_begin(const cli_recording *recording, const cli_arguments *arguments, ppto_trace **trace);
-/* The files of --trace and --timeline. */
-int cli_trace_write(ppto_trace *trace, const cli_arguments *arguments);
-/* The table of kernels and files. owns  *text: ppto_text_free */
-int cli_trace_steps(ppto_trace *trace, bool json, char **text);
+int cli_trace_follow(const cli_recording *recording, ppto_trace *trace); /* trace: may be NULL */
+bool cli_reports(const cli_arguments *arguments); /* is anything to be told of the run? */
+/* What the options ask for: --trace, --timeline, --memcheck, --stats. trace: as begun. */
+int cli_report_run(const cli_recording *recording, const cli_arguments *arguments, ppto_trace *trace);
 
 /* Seconds of a clock that only goes forward. */
 double cli_now(void);

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a run is asked to tell of itself: --trace (Chrome JSON, or Perfetto's protobuf by the file's name),
- * --timeline (SVG) and the table of --stats. All of it is the library's; here it gets a file. */
+ * --timeline (SVG), the table of --stats, and --memcheck. All of it is the library's; here it gets a file. */
+#define _POSIX_C_SOURCE 200809L
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "ppto/memcheck.h"
 #include "recording.h"
+
+/* ---- traces ---- */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -23,18 +29,28 @@ static int write_as(ppto_trace *trace, ppto_trace_format format, const char *pat
     return code;
 }
 
+static bool is_traced(const cli_arguments *arguments)
+{
+    return arguments->trace != NULL || arguments->timeline != NULL || arguments->stats ||
+           arguments->stats_json != NULL;
+}
+
 int cli_trace_begin(const cli_recording *recording, const cli_arguments *arguments, ppto_trace **trace)
 {
     *trace = NULL;
-    if (arguments->trace == NULL && arguments->timeline == NULL && !arguments->stats &&
-        arguments->stats_json == NULL)
-        return CLI_OK;
+    if (!is_traced(arguments)) return CLI_OK;
     ppto_status status = ppto_trace_create(recording->ctx, NULL, trace);
-    if (status == PPTO_OK) status = ppto_program_trace(recording->program, *trace, "ppto run");
     return status == PPTO_OK ? CLI_OK : cli_fail_status(status, NULL);
 }
 
-int cli_trace_write(ppto_trace *trace, const cli_arguments *arguments)
+int cli_trace_follow(const cli_recording *recording, ppto_trace *trace)
+{
+    if (trace == NULL) return CLI_OK;
+    ppto_status status = ppto_program_trace(recording->program, trace, "ppto run");
+    return status == PPTO_OK ? CLI_OK : cli_fail_status(status, NULL);
+}
+
+static int write_trace(ppto_trace *trace, const cli_arguments *arguments)
 {
     const char *path = arguments->trace;
     bool protobuf = path != NULL && (ends_with(path, ".pftrace") || ends_with(path, ".perfetto-trace"));
@@ -42,8 +58,101 @@ int cli_trace_write(ppto_trace *trace, const cli_arguments *arguments)
     return code == CLI_OK ? write_as(trace, PPTO_TRACE_TIMELINE, arguments->timeline) : code;
 }
 
-int cli_trace_steps(ppto_trace *trace, bool json, char **text)
+/* ---- statistics ---- */
+
+static int stats_json(const cli_recording *r, const char *path, const ppto_stats *s, const char *steps)
 {
-    ppto_status status = ppto_trace_steps(trace, json, text);
-    return status == PPTO_OK ? CLI_OK : cli_fail_status(status, NULL);
+    char *text = NULL;
+    size_t length = 0;
+    FILE *to = open_memstream(&text, &length);
+    if (to == NULL) return cli_fail(CLI_LIMIT, "out of memory");
+    fprintf(to,
+            "{\"schema\": \"ppto-stats/1\", \"kernels\": %zu, \"tier\": \"%s\", \"executor\": \"%s\", "
+            "\"threads\": %d,\n",
+            s->kernels, s->tier, s->executor, s->threads);
+    fprintf(to,
+            " \"predicted_peak_bytes\": %" PRIu64 ", \"measured_peak_bytes\": %" PRIu64
+            ", \"copied_bytes\": %" PRIu64 ",\n",
+            s->predicted_peak_bytes, s->measured_peak_bytes, s->copied_bytes);
+    fprintf(to,
+            " \"lower_bound_bytes\": %" PRIu64 ", \"serial_bound_bytes\": %" PRIu64 ", \"launches\": %zu,\n",
+            s->lower_bound_bytes, s->serial_bound_bytes, s->launches);
+    fprintf(to,
+            " \"plan_cache\": \"%s\", \"kernel_cache\": {\"hits\": %" PRIu64 ", \"misses\": %" PRIu64
+            ", \"disk_hits\": 0},\n",
+            s->plan_hit ? "hit" : "miss", s->kernel_hits, s->kernel_misses);
+    fputs(" \"record_seconds\": ", to);
+    cli_json_number(to, r->record_seconds);
+    fputs(", \"plan_seconds\": ", to);
+    cli_json_number(to, s->plan_seconds);
+    fputs(", \"compile_seconds\": ", to);
+    cli_json_number(to, s->compile_seconds);
+    fputs(", \"run_seconds\": ", to);
+    cli_json_number(to, s->run_seconds);
+    fprintf(to, ",\n \"operators\": %s}\n", steps);
+    int code = fclose(to) == 0 ? cli_write_text(path, text, length) : cli_fail(CLI_LIMIT, "out of memory");
+    free(text);
+    return code;
+}
+
+static void stats_text(const cli_recording *r, const ppto_stats *s, const char *steps)
+{
+    fprintf(stderr,
+            "%zu kernels, tier %s, executor %s, %d threads; plan cache %s, kernel cache %" PRIu64
+            " hits, %" PRIu64 " misses\n",
+            s->kernels, s->tier, s->executor, s->threads, s->plan_hit ? "hit" : "miss", s->kernel_hits,
+            s->kernel_misses);
+    fprintf(stderr, "peak %" PRIu64 " bytes predicted, %" PRIu64 " measured; %" PRIu64 " bytes copied\n",
+            s->predicted_peak_bytes, s->measured_peak_bytes, s->copied_bytes);
+    fprintf(stderr, "record %.6f s, plan %.6f s, compile %.6f s, run %.6f s\n%s", r->record_seconds,
+            s->plan_seconds, s->compile_seconds, s->run_seconds, steps);
+}
+
+/* path NULL: as text on standard error. */
+static int report_stats(const cli_recording *r, ppto_trace *trace, const char *path)
+{
+    ppto_stats stats = {.size = sizeof stats};
+    char *steps = NULL;
+    ppto_status status = ppto_program_stats(r->program, &stats);
+    if (status == PPTO_OK) status = ppto_trace_steps(trace, path != NULL, &steps);
+    if (status != PPTO_OK) return cli_fail_status(status, NULL);
+    int code = path != NULL ? stats_json(r, path, &stats, steps) : CLI_OK;
+    if (path == NULL) stats_text(r, &stats, steps);
+    ppto_text_free(steps);
+    return code;
+}
+
+/* ---- memory ---- */
+
+/* While inputs and results are still there. */
+static int report_memory(const cli_recording *r, const cli_arguments *arguments)
+{
+    char *text;
+    if (arguments->memcheck) {
+        ppto_status status = ppto_memcheck_report(r->ctx, PPTO_REPORT_TEXT, stderr);
+        if (status != PPTO_OK) return cli_fail_status(status, NULL);
+    }
+    if (arguments->memcheck_json == NULL) return CLI_OK;
+    ppto_status status = ppto_memcheck_text(r->ctx, PPTO_REPORT_JSON, &text);
+    if (status != PPTO_OK) return cli_fail_status(status, NULL);
+    int code = cli_write_text(arguments->memcheck_json, text, strlen(text));
+    ppto_text_free(text);
+    return code;
+}
+
+/* ---- all of it ---- */
+
+bool cli_reports(const cli_arguments *arguments)
+{
+    return is_traced(arguments) || arguments->memcheck || arguments->memcheck_json != NULL;
+}
+
+int cli_report_run(const cli_recording *recording, const cli_arguments *arguments, ppto_trace *trace)
+{
+    int code = trace != NULL ? write_trace(trace, arguments) : CLI_OK;
+    if (code == CLI_OK) code = report_memory(recording, arguments);
+    if (code == CLI_OK && arguments->stats) code = report_stats(recording, trace, NULL);
+    if (code == CLI_OK && arguments->stats_json != NULL)
+        code = report_stats(recording, trace, arguments->stats_json);
+    return code;
 }

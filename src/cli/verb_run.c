@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ppto/memcheck.h"
 #include "ppto/stream.h"
 #include "recording.h"
 #include "targets.h"
@@ -133,99 +132,6 @@ static int print(const job *j)
     return CLI_OK;
 }
 
-/* ---- statistics ---- */
-
-static int stats_json(const job *j, const ppto_stats *s, const char *steps)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *to = open_memstream(&text, &length);
-    if (to == NULL) return cli_fail(CLI_LIMIT, "out of memory");
-    fprintf(to,
-            "{\"schema\": \"ppto-stats/1\", \"kernels\": %zu, \"tier\": \"%s\", \"executor\": \"%s\", "
-            "\"threads\": %d,\n",
-            s->kernels, s->tier, s->executor, s->threads);
-    fprintf(to,
-            " \"predicted_peak_bytes\": %" PRIu64 ", \"measured_peak_bytes\": %" PRIu64
-            ", \"copied_bytes\": %" PRIu64 ",\n",
-            s->predicted_peak_bytes, s->measured_peak_bytes, s->copied_bytes);
-    fprintf(to,
-            " \"lower_bound_bytes\": %" PRIu64 ", \"serial_bound_bytes\": %" PRIu64 ", \"launches\": %zu,\n",
-            s->lower_bound_bytes, s->serial_bound_bytes, s->launches);
-    fprintf(to,
-            " \"plan_cache\": \"%s\", \"kernel_cache\": {\"hits\": %" PRIu64 ", \"misses\": %" PRIu64
-            ", \"disk_hits\": 0},\n",
-            s->plan_hit ? "hit" : "miss", s->kernel_hits, s->kernel_misses);
-    fputs(" \"record_seconds\": ", to);
-    cli_json_number(to, j->recording.record_seconds);
-    fputs(", \"plan_seconds\": ", to);
-    cli_json_number(to, s->plan_seconds);
-    fputs(", \"compile_seconds\": ", to);
-    cli_json_number(to, s->compile_seconds);
-    fputs(", \"run_seconds\": ", to);
-    cli_json_number(to, s->run_seconds);
-    fprintf(to, ",\n \"operators\": %s}\n", steps);
-    int code = fclose(to) == 0 ? cli_write_text(j->arguments->stats_json, text, length)
-                               : cli_fail(CLI_LIMIT, "out of memory");
-    free(text);
-    return code;
-}
-
-static void stats_text(const job *j, const ppto_stats *s, const char *steps)
-{
-    fprintf(stderr,
-            "%zu kernels, tier %s, executor %s, %d threads; plan cache %s, kernel cache %" PRIu64
-            " hits, %" PRIu64 " misses\n",
-            s->kernels, s->tier, s->executor, s->threads, s->plan_hit ? "hit" : "miss", s->kernel_hits,
-            s->kernel_misses);
-    fprintf(stderr, "peak %" PRIu64 " bytes predicted, %" PRIu64 " measured; %" PRIu64 " bytes copied\n",
-            s->predicted_peak_bytes, s->measured_peak_bytes, s->copied_bytes);
-    fprintf(stderr, "record %.6f s, plan %.6f s, compile %.6f s, run %.6f s\n%s", j->recording.record_seconds,
-            s->plan_seconds, s->compile_seconds, s->run_seconds, steps);
-}
-
-static int report_stats(const job *j, const ppto_stats *stats, bool json)
-{
-    char *steps = NULL;
-    int code = cli_trace_steps(j->trace, json, &steps);
-    if (code != CLI_OK) return code;
-    if (json)
-        code = stats_json(j, stats, steps);
-    else
-        stats_text(j, stats, steps);
-    ppto_text_free(steps);
-    return code;
-}
-
-/* While inputs and results are still there. */
-static int report_memory(const job *j)
-{
-    ppto_context *ctx = j->recording.ctx;
-    char *text;
-    if (j->arguments->memcheck) {
-        ppto_status status = ppto_memcheck_report(ctx, PPTO_REPORT_TEXT, stderr);
-        if (status != PPTO_OK) return cli_fail_status(status, NULL);
-    }
-    if (j->arguments->memcheck_json == NULL) return CLI_OK;
-    ppto_status status = ppto_memcheck_text(ctx, PPTO_REPORT_JSON, &text);
-    if (status != PPTO_OK) return cli_fail_status(status, NULL);
-    int code = cli_write_text(j->arguments->memcheck_json, text, strlen(text));
-    ppto_text_free(text);
-    return code;
-}
-
-static int report(const job *j)
-{
-    ppto_stats stats = {.size = sizeof stats};
-    int code = j->trace != NULL ? cli_trace_write(j->trace, j->arguments) : CLI_OK;
-    if (code == CLI_OK) code = report_memory(j);
-    if (code != CLI_OK || j->trace == NULL) return code;
-    ppto_status status = ppto_program_stats(j->recording.program, &stats);
-    if (status != PPTO_OK) return cli_fail_status(status, NULL);
-    if (j->arguments->stats) code = report_stats(j, &stats, false);
-    return code == CLI_OK && j->arguments->stats_json != NULL ? report_stats(j, &stats, true) : code;
-}
-
 /* ---- the verb ---- */
 
 static ppto_status run_program(job *j)
@@ -239,8 +145,17 @@ static ppto_status run_program(job *j)
         if (status == PPTO_OK) status = ppto_run_outputs(run, j->results);
         ppto_run_release(run);
     }
+    if (cli_reports(j->arguments)) cli_uninterrupted_begin();
     cli_cancel_end();
     return status;
+}
+
+/* What was asked to be told of the run, also when it failed or was interrupted: that is when it is read. */
+static int tell(const job *j, int code)
+{
+    int told = cli_report_run(&j->recording, j->arguments, j->trace);
+    cli_uninterrupted_end();
+    return code != CLI_OK ? code : told;
 }
 
 static int run_job(job *j)
@@ -248,17 +163,17 @@ static int run_job(job *j)
     int code = cli_record(&j->recording, j->arguments, false, true);
     if (code == CLI_OK) code = cli_targets_read(&j->targets, &j->recording, j->arguments, j->arguments->json);
     if (code == CLI_OK) code = check_printable(j);
+    if (code == CLI_OK) code = cli_trace_begin(&j->recording, j->arguments, &j->trace);
     if (code == CLI_OK) code = cli_compile(&j->recording, j->targets.chosen, j->targets.n_chosen);
+    if (code == CLI_OK) code = cli_trace_follow(&j->recording, j->trace);
     if (code != CLI_OK) return code;
     j->results = calloc(j->targets.n_chosen, sizeof(ppto_array *));
     if (j->results == NULL) return cli_fail(CLI_LIMIT, "out of memory");
-    code = cli_trace_begin(&j->recording, j->arguments, &j->trace);
-    if (code != CLI_OK) return code;
     ppto_status status = cli_targets_bind(&j->targets);
     if (status == PPTO_OK) status = run_program(j);
-    if (status != PPTO_OK) return cli_fail_run(&j->recording, status);
-    code = save(j);
-    if (code == CLI_OK) code = report(j);
+    if (status != PPTO_OK && !cli_interrupted()) code = cli_fail_run(&j->recording, status);
+    if (status != PPTO_OK) return tell(j, code != CLI_OK ? code : CLI_INTERRUPTED);
+    code = tell(j, save(j));
     if (code == CLI_OK && (j->targets.n == 0 || j->arguments->json)) code = print(j);
     return code;
 }

@@ -70,9 +70,12 @@ static ppto_status room(ppto_program *p)
     p->outputs = pp_calloc(p->plan->flat.outputs.n + 1, sizeof(ppto_array *));
     p->donated = pp_calloc(p->plan->inputs.n + 1, sizeof *p->donated);
     p->sinks = pp_calloc(p->plan->flat.outputs.n + 1, sizeof *p->sinks);
+    p->names = pp_calloc(p->plan->flat.outputs.n + 1, sizeof *p->names);
     p->staged = pp_calloc(p->plan->flat.outputs.n + 1, sizeof *p->staged);
     p->key = pp_calloc(pp_instance_key_size(p->plan) + 1, sizeof *p->key);
-    return p->inputs && p->outputs && p->donated && p->sinks && p->staged && p->key ? PPTO_OK : PPTO_E_NOMEM;
+    return p->inputs && p->outputs && p->donated && p->sinks && p->names && p->staged && p->key
+               ? PPTO_OK
+               : PPTO_E_NOMEM;
 }
 
 static void first_stats(ppto_program *p)
@@ -117,6 +120,7 @@ ppto_status pp_program_of_plan(pp_plan *take_plan, ppto_program **out)
 static ppto_status compile(size_t n, ppto_tensor *const *outputs, ppto_program **out, pp_error *err)
 {
     PP_TRY(check_outputs(n, outputs, err));
+    int64_t start = pp_clock_ns();
     ppto_graph *graph = outputs[0]->graph;
     pp_ref small[16], *refs = n <= 16 ? small : pp_alloc(n * sizeof *refs);
     ppto_program *p = pp_calloc(1, sizeof *p);
@@ -131,7 +135,8 @@ static ppto_status compile(size_t n, ppto_tensor *const *outputs, ppto_program *
     if (status == PPTO_OK) status = keep_names(p, graph->graph);
     if (status == PPTO_OK) status = keep_origins(p, graph->graph, refs, n);
     if (status == PPTO_OK)
-        status = pp_plan_get(graph, refs, n, p->literals, p->n_literals, &p->plan, &p->plan_hit, err);
+        status = pp_plan_get(graph, refs, n, p->literals, p->n_literals, &p->plan, &p->looked_up, err);
+    if (status == PPTO_OK) p->plan_hit = p->looked_up.cache == PP_CACHE_HIT;
     if (status == PPTO_OK) status = room(p);
     if (status == PPTO_OK) status = pp_sync_create(p, graph, refs, n, err);
     if (status == PPTO_OK) status = pp_graph_files_bind(p, graph, refs, n, err);
@@ -141,6 +146,7 @@ static ppto_status compile(size_t n, ppto_tensor *const *outputs, ppto_program *
         ppto_program_destroy(p);
         return pp_fail(err, status, "%s", ppto_status_text(status));
     }
+    p->compiled = (pp_stage_note){.stage = PP_PLAN_COMPILE, .start_ns = start, .end_ns = pp_clock_ns()};
     *out = p;
     return PPTO_OK;
 }
@@ -165,8 +171,10 @@ void ppto_program_destroy(ppto_program *p)
     for (size_t i = 0; p->plan && p->outputs && i < p->plan->flat.outputs.n; i++)
         pp_array_drop(p->outputs[i], PP_HOLD_BINDING, PPTO_HERE);
     for (size_t i = 0; p->plan && p->sinks && i < p->plan->flat.outputs.n; i++) pp_free(p->sinks[i]);
+    for (size_t i = 0; p->plan && p->names && i < p->plan->flat.outputs.n; i++) pp_free(p->names[i]);
     for (size_t i = 0; i < p->n_known; i++) pp_free(p->known_names[i]);
     pp_free(p->sinks);
+    pp_free(p->names);
     pp_free(p->staged);
     pp_plan_release(p->plan);
     pp_free(p->known_names);

@@ -375,6 +375,7 @@ static ppto_status make(pp_plan *plan, ppto_array *const *inputs, const int64_t 
     pp_instance *in = pp_calloc(1, sizeof *in);
     if (!in) return PPTO_E_NOMEM;
     in->plan = plan;
+    in->is_new = true;
     in->n_key = n_key;
     in->n_names = pp_sizes_names(pp_types_sizes(plan->types));
     in->key = pp_arena_alloc(&in->arena, (n_key + 1) * sizeof *in->key);
@@ -434,6 +435,7 @@ void pp_instance_put(pp_instance *in)
     if (!in) return;
     pp_plan *plan = in->plan;
     pp_instance *dropped = NULL;
+    in->is_new = false;
     pthread_mutex_lock(&plan->ctx->lock);
     in->next = plan->idle;
     plan->idle = in;

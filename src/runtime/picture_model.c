@@ -121,7 +121,12 @@ static ppto_status add_result(reader *r, uint32_t i)
 {
     const pp_flat *flat = &r->plan->flat;
     pp_picture_node node = {.role = PP_NODE_RESULT, .bytes = ""};
-    pp_text_add(&r->text, "result %" PRIu32, i);
+    if (r->program->names[i])
+        pp_text_add(&r->text, "%s", r->program->names[i]);
+    else if (flat->outputs.n == 1)
+        pp_text_add(&r->text, "result");
+    else
+        pp_text_add(&r->text, "result %" PRIu32, i);
     node.title = keep(r);
     add_type(r, pp_flat_type(flat, flat->outputs.at[i]));
     node.text = keep(r);
@@ -298,4 +303,17 @@ void pp_picture_free(pp_picture *picture)
     pp_vec_free(&picture->nodes);
     pp_vec_free(&picture->edges);
     pp_arena_free(&picture->arena);
+}
+
+ppto_status ppto_program_name_output(ppto_program *p, size_t i, const char *name)
+{
+    if (!p || i >= p->plan->flat.outputs.n)
+        return pp_report_new(PPTO_E_VALUE, "name output: the program has no output %zu", i);
+    if (atomic_load_explicit(&p->running, memory_order_acquire))
+        return pp_report_new(PPTO_E_BUSY, "name output: the program is running");
+    char *own = name && name[0] ? pp_strdup(name) : NULL;
+    if (name && name[0] && !own) return pp_report_new(PPTO_E_NOMEM, "name output: out of memory");
+    pp_free(p->names[i]);
+    p->names[i] = own;
+    return PPTO_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A picture of a plan as SVG: kernels are boxes with their operators in them, inputs and results are pills,
  * lines go down with the type and bytes of what flows; a dashed line says why the two ends are not one
- * kernel. Boxes have tooltips with the places where operators were recorded. */
+ * kernel, in a word that is explained below. Boxes have tooltips with the places where operators were
+ * recorded. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 #include "runtime/picture.h"
 #include "runtime/report.h"
 
-enum { MARGIN = 24, HEAD = 64, PAD = 10, LINE = 15, MOST_LINES = 8, WRAP = 34, FOOT = 24 };
+enum { MARGIN = 24, HEAD = 64, PAD = 10, LINE = 15, MOST_LINES = 8, WRAP = 34, FOOT = 24, MOST_REASONS = 24 };
 
 /* ---- texts in boxes ------------------------------------------------------------------------------------ */
 
@@ -141,11 +142,52 @@ static void draw_label(const pp_picture_edge *edge, const pp_layered_edge *at, p
     if (edge->detail) pp_text_add(out, "</g>\n");
 }
 
+/* The edges that first name a reason; how many. */
+static size_t list_reasons(const pp_picture *picture, const pp_picture_edge **out, size_t most)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < picture->edges.n && n < most; i++) {
+        const pp_picture_edge *edge = &picture->edges.at[i];
+        bool again = !edge->why;
+        for (size_t k = 0; k < n && !again; k++) again = strcmp(out[k]->why, edge->why) == 0;
+        if (!again) out[n++] = edge;
+    }
+    return n;
+}
+
+static void reason_line(const pp_picture_edge *edge, char *room, size_t size)
+{
+    snprintf(room, size, "%s: %s", edge->why, edge->detail ? edge->detail : "");
+}
+
+static void draw_reasons(const pp_picture_edge *const *reasons, size_t n, double y, pp_text *out)
+{
+    char line[200];
+    for (size_t i = 0; i < n; i++) {
+        reason_line(reasons[i], line, sizeof line);
+        pp_svg_text(out, MARGIN, y + (double)(i + 1) * LINE, PP_SVG_WARN, PP_SVG_START, line);
+    }
+}
+
+static double widest_text(const pp_picture *picture, const pp_picture_edge *const *reasons, size_t n)
+{
+    double width = pp_svg_text_width(PP_SVG_PLAIN, picture->title);
+    for (size_t i = 0; i < n; i++) {
+        char line[200];
+        reason_line(reasons[i], line, sizeof line);
+        double w = pp_svg_text_width(PP_SVG_WARN, line);
+        if (w > width) width = w;
+    }
+    return width;
+}
+
 static void draw(const pp_picture *picture, const pp_layered *g, pp_text *out)
 {
-    double title = pp_svg_text_width(PP_SVG_PLAIN, picture->title);
-    double width = (g->width > title ? g->width : title) + 2 * MARGIN;
-    pp_svg_begin(out, width, HEAD + g->height + FOOT, "ppto graph");
+    const pp_picture_edge *reasons[MOST_REASONS];
+    size_t n = list_reasons(picture, reasons, MOST_REASONS);
+    double text = widest_text(picture, reasons, n);
+    double width = (g->width > text ? g->width : text) + 2 * MARGIN, bottom = HEAD + g->height + FOOT;
+    pp_svg_begin(out, width, bottom + (n != 0 ? (double)n * LINE + FOOT : 0), "ppto graph");
     pp_text_add(out,
                 "<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"4\" refY=\"4\" markerWidth=\"7\" "
                 "markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#6b7682\"/></marker>"
@@ -155,6 +197,7 @@ static void draw(const pp_picture *picture, const pp_layered *g, pp_text *out)
     for (uint32_t i = 0; i < g->n_edges; i++) draw_line(&picture->edges.at[i], g, &g->edges[i], out);
     for (uint32_t i = 0; i < g->n_edges; i++) draw_label(&picture->edges.at[i], &g->edges[i], out);
     for (uint32_t i = 0; i < g->n_nodes; i++) draw_node(&picture->nodes.at[i], &g->nodes[i], out);
+    draw_reasons(reasons, n, bottom, out);
     pp_svg_end(out);
 }
 

@@ -66,6 +66,7 @@ static void plan_free(pp_plan *plan)
     for (size_t i = 0; i < plan->inputs.n; i++) pp_free(plan->inputs.at[i].name);
     pp_vec_free(&plan->inputs);
     pp_vec_free(&plan->numbers);
+    pp_vec_free(&plan->stages);
     pp_text_free(&plan->signature);
     pp_free(plan->literal_used);
     pp_free(plan->literal_value);
@@ -175,9 +176,28 @@ static ppto_status keep_origins(pp_plan *plan, pp_graph *graph)
     return PPTO_OK;
 }
 
+/* From where the stage before ended (or *start) to now. */
+static ppto_status passed(pp_plan *plan, pp_plan_stage stage, uint32_t group, pp_cache_note cache,
+                          int64_t *start)
+{
+    pp_stage_note note = {(uint8_t)stage, (uint8_t)cache, group, *start, pp_clock_ns()};
+    *start = note.end_ns;
+    return pp_vec_push(&plan->stages, note);
+}
+
+static ppto_status fuse(pp_plan *plan, bool optimise)
+{
+    int64_t at = pp_clock_ns();
+    PP_TRY(pp_fuse(&plan->flat, optimise, &plan->fused));
+    PP_TRY(passed(plan, PP_PLAN_FUSE, 0, PP_CACHE_NONE, &at));
+    PP_TRY(pp_plan_schedule(plan));
+    return passed(plan, PP_PLAN_SCHEDULE, 0, PP_CACHE_NONE, &at);
+}
+
 static ppto_status expand(pp_plan *plan, pp_graph *graph, const pp_ref *outputs, size_t n, pp_error *err)
 {
     pp_flat recorded;
+    int64_t at = pp_clock_ns();
     bool optimise =
         !plan->ctx->settings.o.no_optimise && strcmp(plan->ctx->settings.device, "reference") != 0;
     PP_TRY(pp_graph_expand(graph, outputs, n, &recorded, &plan->recorded_ops, err));
@@ -187,9 +207,10 @@ static ppto_status expand(pp_plan *plan, pp_graph *graph, const pp_ref *outputs,
         if (text.at) pp_log_line(&plan->ctx->log, 3, "expanded\n%s", text.at);
         pp_text_free(&text);
     }
-    ppto_status status = PPTO_OK;
+    ppto_status status = passed(plan, PP_PLAN_EXPAND, 0, PP_CACHE_NONE, &at);
     if (optimise) {
-        status = pp_simplify(&recorded, &plan->flat, plan->literal_used, plan->n_literals);
+        if (status == PPTO_OK)
+            status = pp_simplify(&recorded, &plan->flat, plan->literal_used, plan->n_literals);
         pp_flat_free(&recorded);
     } else {
         plan->flat = recorded;
@@ -198,8 +219,8 @@ static ppto_status expand(pp_plan *plan, pp_graph *graph, const pp_ref *outputs,
     if (status == PPTO_OK) status = pp_graph_recorded(graph, outputs, n, &plan->arena, &plan->recorded);
     if (status == PPTO_OK) status = keep_inputs(plan, graph);
     if (status == PPTO_OK) status = keep_origins(plan, graph);
-    if (status == PPTO_OK) status = pp_fuse(&plan->flat, optimise, &plan->fused);
-    return status == PPTO_OK ? pp_plan_schedule(plan) : status;
+    if (status == PPTO_OK) status = passed(plan, PP_PLAN_SIMPLIFY, 0, PP_CACHE_NONE, &at);
+    return status == PPTO_OK ? fuse(plan, optimise) : status;
 }
 
 static ppto_status keep_numbers(pp_plan *plan)
@@ -217,18 +238,21 @@ static ppto_status lower_all(pp_plan *plan, pp_error *err)
     if (!plan->lowered || !plan->kernel) return PPTO_E_NOMEM;
     for (uint32_t g = 0; g < n; g++) {
         bool hit;
+        int64_t start = pp_clock_ns();
         ppto_status status = pp_lower(&plan->flat, &plan->fused, g, &plan->lowered[g], err);
         if (status == PPTO_OK && PP_PLAN_VERIFY) status = pp_program_verify(plan->lowered[g].program, err);
+        if (status == PPTO_OK) status = passed(plan, PP_PLAN_LOWER, g, PP_CACHE_NONE, &start);
         if (status != PPTO_OK) {
             pp_lowered_free(&plan->lowered[g]);
             return status;
         }
-        int64_t start = pp_clock_ns();
         status = pp_context_kernel(plan->ctx, plan->lowered[g].program, &plan->kernel[g], &hit, err);
         plan->lowered[g].program = NULL;
-        plan->compile_seconds += (double)(pp_clock_ns() - start) * 1e-9;
         PP_TRY(status);
         plan->lowered[g].program = plan->kernel[g]->program;
+        PP_TRY(passed(plan, PP_PLAN_KERNEL, g, hit ? PP_CACHE_HIT : PP_CACHE_MISS, &start));
+        const pp_stage_note *note = &plan->stages.at[plan->stages.n - 1];
+        plan->compile_seconds += (double)(note->end_ns - note->start_ns) * 1e-9;
         plan->kernel_hits += hit;
         plan->kernel_misses += !hit;
     }
@@ -314,8 +338,7 @@ static ppto_status expand_part(pp_plan *plan, const pp_plan *whole, pp_part *par
     if (plan->n_origins) memcpy(plan->origins, whole->origins, plan->n_origins * sizeof *plan->origins);
     for (uint32_t id = 0; id < plan->flat.prims.n; id++) /* a run by pieces is on its streams as a whole */
         plan->flat.prims.at[id].stream = plan->flat.prims.at[id].level = 0;
-    PP_TRY(pp_fuse(&plan->flat, !plan->ctx->settings.o.no_optimise, &plan->fused));
-    return pp_plan_schedule(plan);
+    return fuse(plan, !plan->ctx->settings.o.no_optimise);
 }
 
 ppto_status pp_plan_of_part(pp_plan *whole, pp_part *part, pp_plan **out, pp_error *err)
@@ -392,15 +415,17 @@ static ppto_status remember(ppto_context *ctx, pp_plan *plan)
 }
 
 ppto_status pp_plan_get(ppto_graph *graph, const pp_ref *outputs, size_t n, const uint64_t *literals,
-                        size_t n_literals, pp_plan **out, bool *hit, pp_error *err)
+                        size_t n_literals, pp_plan **out, pp_stage_note *looked_up, pp_error *err)
 {
     pp_text signature = {0};
+    *looked_up = (pp_stage_note){.stage = PP_PLAN_LOOK_UP, .start_ns = pp_clock_ns()};
     uint64_t hash = pp_graph_hash(graph->graph, outputs, n);
     PP_TRY(pp_context_device(graph->ctx, err));
     ppto_status status = pp_graph_signature(graph->graph, outputs, n, &signature);
     if (status == PPTO_OK && signature.failed) status = PPTO_E_NOMEM;
     *out = status == PPTO_OK ? cached(graph->ctx, hash, &signature, literals) : NULL;
-    *hit = *out != NULL;
+    looked_up->cache = *out ? PP_CACHE_HIT : PP_CACHE_MISS;
+    looked_up->end_ns = pp_clock_ns();
     if (status == PPTO_OK && !*out) {
         status = plan_make(graph, outputs, n, literals, n_literals, out, err);
         if (status == PPTO_OK) {

@@ -102,6 +102,7 @@ ppto_status pp_region_part_open(pp_region_run *r, pp_part *take_part, pp_region_
     if (status == PPTO_OK) status = pp_program_of_plan(plan, &out->program);
     if (status == PPTO_OK) out->program->stop = r->p->stop;
     if (status == PPTO_OK) out->program->source = r->p->source; /* it is gone before r->p is */
+    if (status == PPTO_OK) pp_tracing_compiled(out->program);
     for (size_t k = 0; status == PPTO_OK && k < take_part->reads.n; k++) {
         const pp_type *type = pp_type_get(out->program->plan->types, out->program->plan->inputs.at[k].type);
         status =

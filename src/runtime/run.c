@@ -30,6 +30,17 @@ static ppto_status pack_inputs(pp_run_state *r)
     return PPTO_OK;
 }
 
+static ppto_status get_instance(pp_run_state *r, size_t n_key)
+{
+    pp_stage_note note = {.stage = PP_PLAN_LAYOUT, .start_ns = r->p->source ? pp_clock_ns() : 0};
+    PP_TRY(pp_instance_get(r->plan, r->inputs, r->p->key, n_key, &r->p->instance, r->err));
+    if (!r->p->source) return PPTO_OK;
+    note.end_ns = pp_clock_ns();
+    note.cache = r->p->instance->is_new ? PP_CACHE_MISS : PP_CACHE_HIT;
+    if (r->tracing.source) pp_tracing_stage(r->p, &note);
+    return PPTO_OK;
+}
+
 /* The instance for the sizes and strides of what is bound. */
 static ppto_status fix_sizes(pp_run_state *r)
 {
@@ -39,7 +50,7 @@ static ppto_status fix_sizes(pp_run_state *r)
         pp_instance_put(r->p->instance);
         r->p->instance = NULL;
     }
-    if (!r->p->instance) PP_TRY(pp_instance_get(r->plan, r->inputs, r->p->key, n, &r->p->instance, r->err));
+    if (!r->p->instance) PP_TRY(get_instance(r, n));
     r->in = r->p->instance;
     return PPTO_OK;
 }
@@ -250,7 +261,7 @@ static ppto_status run_entered(ppto_program *p, ppto_array **outputs, const pp_r
     }
     for (size_t i = 0; i < n_out; i++) pp_array_drop(r.results[i], PP_HOLD_PENDING, control->site);
     if (room != small) pp_free(room);
-    pp_tracing_end(&r.tracing, status);
+    pp_tracing_end(&r.tracing, status, err);
     p->stats.run_seconds = (double)(pp_clock_ns() - start) * 1e-9;
     return status;
 }

@@ -215,6 +215,26 @@ typedef struct pp_plan_step {
     uint32_t stream; /* 0: none */
 } pp_plan_step;
 
+typedef enum pp_plan_stage {                  /* what compiling is made of; for traces */
+                             PP_PLAN_COMPILE, /* all of it */
+                             PP_PLAN_LOOK_UP, /* in the cache of plans */
+                             PP_PLAN_EXPAND,
+                             PP_PLAN_SIMPLIFY,
+                             PP_PLAN_FUSE,
+                             PP_PLAN_SCHEDULE,
+                             PP_PLAN_LOWER,
+                             PP_PLAN_KERNEL, /* from the cache of kernels, or compiled */
+                             PP_PLAN_LAYOUT, /* at a run: sizes, launches, places in memory */
+                             PP_PLAN_STAGES
+} pp_plan_stage;
+typedef enum pp_cache_note { PP_CACHE_NONE, PP_CACHE_HIT, PP_CACHE_MISS } pp_cache_note;
+
+typedef struct pp_stage_note { /* when a stage was passed */
+    uint8_t stage, cache;      /* pp_plan_stage, pp_cache_note */
+    uint32_t group;            /* of LOWER and KERNEL */
+    int64_t start_ns, end_ns;
+} pp_stage_note;
+
 typedef struct pp_plan {
     ppto_context *ctx;
     uint32_t refs;   /* programs and the cache; under ctx->lock */
@@ -241,12 +261,13 @@ typedef struct pp_plan {
     uint32_t *first_need, *step_of_group;
     double plan_seconds, compile_seconds;
     size_t kernel_hits, kernel_misses;
+    PP_VEC(pp_stage_note) stages; /* how it was made, in order */
     pp_arena arena;
     struct pp_instance *idle; /* under ctx->lock */
 } pp_plan;
-/* Finds or makes the plan of these outputs; *hit tells which. The caller owns a reference. */
+/* Finds or makes the plan of these outputs; looked_up->cache tells which. The caller owns a reference. */
 ppto_status pp_plan_get(ppto_graph *graph, const pp_ref *outputs, size_t n, const uint64_t *literals,
-                        size_t n_literals, pp_plan **out, bool *hit, pp_error *err);
+                        size_t n_literals, pp_plan **out, pp_stage_note *looked_up, pp_error *err);
 /* A plan for one part of a region of `whole`, which must outlive it; takes the part's flat graph and types.
  */
 ppto_status pp_plan_of_part(pp_plan *whole, pp_part *part, pp_plan **out, pp_error *err);
@@ -314,6 +335,7 @@ typedef struct pp_instance {
     struct pp_sync_state *sync; /* of the program that runs */
     uint64_t *value;            /* per entry of plan->numbers: its value in this run */
     pp_arena arena;
+    bool is_new; /* not yet put back once */
     struct pp_instance *next;
 } pp_instance;
 /* What fixes an instance: values of the plan's size names, then the strides of its inputs. E_NAME, E_SHAPE,
@@ -361,12 +383,14 @@ struct ppto_program {
     struct pp_sync_state *sync;           /* NULL: the plan has no streams */
     const struct pp_run_control *control; /* of the run that has it, for its pieces */
     bool plan_hit;
+    pp_stage_note compiled, looked_up; /* COMPILE, LOOK_UP */
     uint64_t *literals;
     size_t n_literals;
     pp_origin *made_by; /* per output, as this program's graph recorded it; NULL: memcheck is off */
     size_t n_made_by;
     ppto_array **inputs, **outputs;
     char **sinks; /* per output: the file it goes to, NULL: an array */
+    char **names; /* per output: what the user calls it, NULL: nothing */
     bool *staged; /* per output: its sink is the graph's, and on a stream */
     bool *donated;
     pp_progress progress; /* of the run */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A trace as JSON of the Trace Event Format, which Perfetto, chrome://tracing and speedscope open: a process
  * per program, a thread per worker, complete events for tasks, asynchronous ones (b, e) for files since they
- * overlap, flows (s, f) for the edges of the graph, a counter for memory. Times are microseconds.
+ * overlap, flows (s, f) for the edges of the graph, a counter for memory, an instant (i) for a failure. Times
+ * are microseconds.
  *
  * source   "Trace Event Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU */
 #include <inttypes.h>
@@ -57,6 +58,7 @@ static void add_task(const pp_trace_view *view, const pp_view_span *span, pp_tex
     begin_event(view, span, 'X', out);
     pp_text_add(out, ", \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"run\": %u", us(e->start_ns),
                 us(e->end_ns - e->start_ns), e->run);
+    if (e->kind == PP_TRACE_RUN && e->failed) pp_text_add(out, ", \"failed\": true");
     if (e->kind == PP_TRACE_TASK) {
         pp_text_add(out, ", \"step\": %u, \"phase\": %u, \"task\": %u", e->step, e->phase, e->task);
         if (step->stream[0]) pp_text_add(out, ", \"stream\": ");
@@ -64,6 +66,27 @@ static void add_task(const pp_trace_view *view, const pp_view_span *span, pp_tex
         add_site(&step->site, out);
     }
     pp_text_add(out, "}}");
+}
+
+static void add_stage(const pp_trace_view *view, const pp_view_span *span, pp_text *out)
+{
+    const pp_trace_event *e = &span->e;
+    const char *cache = pp_trace_cache_name(e);
+    begin_event(view, span, 'X', out);
+    pp_text_add(out, ", \"ts\": %.3f, \"dur\": %.3f, \"args\": {", us(e->start_ns),
+                us(e->end_ns - e->start_ns));
+    if (e->step == PP_PLAN_LOWER || e->step == PP_PLAN_KERNEL)
+        pp_text_add(out, "\"kernel\": %" PRIu64 "%s", e->more, cache ? ", " : "");
+    if (cache) pp_text_add(out, "\"cache\": \"%s\"", cache);
+    pp_text_add(out, "}}");
+}
+
+/* A moment, marked through all threads of its process. */
+static void add_failure(const pp_trace_view *view, const pp_view_span *span, pp_text *out)
+{
+    begin_event(view, span, 'i', out);
+    pp_text_add(out, ", \"ts\": %.3f, \"s\": \"p\", \"args\": {\"run\": %u}}", us(span->e.start_ns),
+                span->e.run);
 }
 
 static void add_file(const pp_trace_view *view, uint32_t i, pp_text *out)
@@ -107,6 +130,18 @@ static void add_memory(const pp_view_memory *m, pp_text *out)
             names[i], us(m->ns), bytes[i]);
 }
 
+static void add_span(const pp_trace_view *view, uint32_t i, pp_text *out)
+{
+    const pp_view_span *span = &view->spans.at[i];
+    switch ((pp_trace_kind)span->e.kind) {
+    case PP_TRACE_READ:
+    case PP_TRACE_WRITE: add_file(view, i, out); break;
+    case PP_TRACE_STAGE: add_stage(view, span, out); break;
+    case PP_TRACE_FAILURE: add_failure(view, span, out); break;
+    default: add_task(view, span, out);
+    }
+}
+
 void pp_trace_chrome(const pp_trace_view *view, pp_text *out)
 {
     pp_text_add(
@@ -116,13 +151,7 @@ void pp_trace_chrome(const pp_trace_view *view, pp_text *out)
         "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 0, \"args\": {\"name\": \"memory\"}}",
         view->runs, view->dropped);
     add_names(view, out);
-    for (uint32_t i = 0; i < view->spans.n; i++) {
-        const pp_view_span *span = &view->spans.at[i];
-        if (span->e.kind == PP_TRACE_READ || span->e.kind == PP_TRACE_WRITE)
-            add_file(view, i, out);
-        else
-            add_task(view, span, out);
-    }
+    for (uint32_t i = 0; i < view->spans.n; i++) add_span(view, i, out);
     for (size_t i = 0; i < view->arrows.n; i++) add_flow(view, i, out);
     for (size_t i = 0; i < view->memory.n; i++) add_memory(&view->memory.at[i], out);
     pp_text_add(out, "\n]}\n");

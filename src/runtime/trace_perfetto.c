@@ -44,14 +44,14 @@ enum { /* field numbers */
        ANNOTATION_UINT = 3,
        ANNOTATION_STRING = 6
 };
-enum { SLICE_BEGIN = 1, SLICE_END = 2, COUNTER = 4, UNIT_SIZE_BYTES = 3 };
+enum { SLICE_BEGIN = 1, SLICE_END = 2, INSTANT = 3, COUNTER = 4, UNIT_SIZE_BYTES = 3 };
 enum { STATE_CLEARED = 1, NEEDS_STATE = 2, SEQUENCE = 1 };
 enum { HELD_UUID = 1, USED_UUID = 2, SOURCE_UUID = 1000, LANE_UUID = 1000000 };
 
 /* Names of annotations, interned by their place + 1. */
-static const char *const annotations[] = {"run",   "plan step", "phase",       "task",
-                                          "bytes", "offset",    "recorded at", "queued (ns)"};
-enum { A_RUN = 1, A_STEP, A_PHASE, A_TASK, A_BYTES, A_OFFSET, A_SITE, A_QUEUED, A_END };
+static const char *const annotations[] = {"run",    "plan step",   "phase",       "task",  "bytes",
+                                          "offset", "recorded at", "queued (ns)", "kernel"};
+enum { A_RUN = 1, A_STEP, A_PHASE, A_TASK, A_BYTES, A_OFFSET, A_SITE, A_QUEUED, A_KERNEL, A_END };
 
 /* ---- the wire ----------------------------------------------------------------------------------------- */
 
@@ -191,6 +191,10 @@ static void annotate_span(writer *w, const pp_view_span *span)
         annotate(w, A_QUEUED, (uint64_t)(e->begun_ns - e->start_ns));
         return;
     }
+    if (e->kind == PP_TRACE_STAGE) {
+        if (e->step == PP_PLAN_LOWER || e->step == PP_PLAN_KERNEL) annotate(w, A_KERNEL, e->more);
+        return;
+    }
     annotate(w, A_RUN, e->run);
     if (e->kind != PP_TRACE_TASK) return;
     annotate(w, A_STEP, e->step);
@@ -218,12 +222,12 @@ static void end_event(writer *w)
 
 typedef struct moment {
     int64_t ns;
-    uint32_t kind; /* at one time: ends first, then memory, then begins */
+    uint32_t kind; /* at one time: ends first, then memory, then begins and instants */
     uint32_t index;
     int64_t length; /* of a span: at one time the longer begins first and ends last */
 } moment;
 
-enum { AT_END, AT_MEMORY, AT_BEGIN };
+enum { AT_END, AT_MEMORY, AT_INSTANT, AT_BEGIN };
 
 static int by_moment(const void *left, const void *right)
 {
@@ -243,6 +247,10 @@ static size_t list_moments(const pp_trace_view *view, moment *moments)
     for (uint32_t i = 0; i < view->spans.n; i++) {
         const pp_trace_event *e = &view->spans.at[i].e;
         int64_t length = e->end_ns > e->start_ns ? e->end_ns - e->start_ns : 1;
+        if (e->kind == PP_TRACE_FAILURE) {
+            moments[n++] = (moment){e->start_ns, AT_INSTANT, i, 0};
+            continue;
+        }
         moments[n++] = (moment){e->start_ns, AT_BEGIN, i, length};
         moments[n++] = (moment){e->start_ns + length, AT_END, i, length};
     }
@@ -279,7 +287,8 @@ static bool link_arrows(const pp_trace_view *view, arrows_of *a)
 static void put_begin(writer *w, const arrows_of *arrows, uint32_t i)
 {
     const pp_view_span *span = &w->view->spans.at[i];
-    begin_event(w, span->e.start_ns, SLICE_BEGIN, (uint64_t)LANE_UUID + span->lane);
+    uint64_t type = span->e.kind == PP_TRACE_FAILURE ? INSTANT : SLICE_BEGIN;
+    begin_event(w, span->e.start_ns, type, (uint64_t)LANE_UUID + span->lane);
     put_number(&w->event, EVENT_NAME_IID, (uint64_t)span->step + 1);
     put_string(&w->event, EVENT_CATEGORY, w->view->steps.at[span->step].s.kind);
     for (uint32_t k = arrows->first_from[i]; k != PP_NONE; k = arrows->next_from[k])
@@ -292,7 +301,7 @@ static void put_begin(writer *w, const arrows_of *arrows, uint32_t i)
 
 static void put_moment(writer *w, const arrows_of *arrows, const moment *m)
 {
-    if (m->kind == AT_BEGIN) {
+    if (m->kind == AT_BEGIN || m->kind == AT_INSTANT) {
         put_begin(w, arrows, m->index);
     } else if (m->kind == AT_END) {
         begin_event(w, m->ns, SLICE_END, (uint64_t)LANE_UUID + w->view->spans.at[m->index].lane);

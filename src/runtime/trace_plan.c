@@ -76,10 +76,15 @@ static ppto_status name_sync(const ppto_program *p, uint32_t s, pp_trace_plan *o
     const pp_origin *origin = pp_plan_step_origin(p->plan, s);
     step->kind = of->kind == PP_STEP_GATE ? "gate" : of->kind == PP_STEP_SYNC ? "sync" : "end";
     bool wait = of->kind == PP_STEP_SYNC && p->plan->flat.syncs.at[of->which].kind == PP_SYNC_WAIT;
-    step->name = of->kind == PP_STEP_GATE  ? "enter stream"
-                 : of->kind == PP_STEP_END ? "leave stream"
-                 : wait                    ? "wait for event"
-                                           : "record event";
+    const char *what = of->kind == PP_STEP_GATE  ? "enter stream"
+                       : of->kind == PP_STEP_END ? "leave stream"
+                       : wait                    ? "wait for event"
+                                                 : "record event";
+    const char *on = !step->stream[0] ? "" : of->kind == PP_STEP_SYNC ? " on " : " ";
+    char name[MOST_NAME];
+    snprintf(name, sizeof name, "%s%s%s", what, on, step->stream);
+    step->name = copy(out, name);
+    if (!step->name) return PPTO_E_NOMEM;
     if (origin && origin->site.file) {
         step->site = origin->site;
         step->site.function = NULL;

@@ -9,7 +9,7 @@
 #include "runtime/report.h"
 #include "runtime/tracing.h"
 
-enum { DEFAULT_EVENTS = 32768, OF_CALLER = 0, OF_ELSEWHERE = 1, BESIDES_WORKERS = 2 };
+enum { DEFAULT_EVENTS = 32768, OF_CALLER = 0, OF_ELSEWHERE = 1, BESIDES_WORKERS = 2, MOST_TEXTS = 65536 };
 
 /* ---- life --------------------------------------------------------------------------------------- */
 
@@ -30,7 +30,7 @@ static void trace_free(ppto_trace *trace)
     for (size_t i = 0; i < trace->plans.n; i++) pp_trace_plan_free(&trace->plans.at[i]);
     pp_vec_free(&trace->sources);
     pp_vec_free(&trace->plans);
-    pp_vec_free(&trace->files);
+    pp_vec_free(&trace->texts);
     pp_trace_ring_free(&trace->memory);
     pp_arena_free(&trace->arena);
     pthread_mutex_destroy(&trace->lock);
@@ -113,9 +113,35 @@ void pp_tracing_begin(pp_tracing *t, const ppto_program *p)
     t->start_ns = pp_clock_ns();
 }
 
-void pp_tracing_end(pp_tracing *t, ppto_status status)
+/* The number of a text; PP_NONE without memory, or when there are very many. */
+static uint32_t text_number(ppto_trace *trace, const char *text)
+{
+    uint32_t found = PP_NONE;
+    pthread_mutex_lock(&trace->lock);
+    for (size_t i = trace->texts.n; found == PP_NONE && i-- > 0;)
+        if (strcmp(trace->texts.at[i], text) == 0) found = (uint32_t)i;
+    if (found == PP_NONE && trace->texts.n < MOST_TEXTS) {
+        const char *own = pp_arena_strndup(&trace->arena, text, strlen(text));
+        if (own && pp_vec_push(&trace->texts, own) == PPTO_OK) found = (uint32_t)trace->texts.n - 1;
+    }
+    pthread_mutex_unlock(&trace->lock);
+    return found;
+}
+
+/* The moment at which a run failed or was cancelled, and why. */
+static void note_failure(const pp_tracing *t, ppto_status status, const pp_error *err)
+{
+    const char *why = err && err->text[0] ? err->text : ppto_status_text(status);
+    pp_trace_event event = {.kind = PP_TRACE_FAILURE, .run = t->run, .plan = PP_NONE, .failed = true};
+    event.start_ns = event.end_ns = pp_clock_ns();
+    event.step = text_number(t->source->trace, why);
+    if (event.step != PP_NONE) pp_trace_note(callers_ring(t->source), &event);
+}
+
+void pp_tracing_end(pp_tracing *t, ppto_status status, const pp_error *err)
 {
     if (!t->source) return;
+    if (status != PPTO_OK && !t->part) note_failure(t, status, err);
     pp_trace_note(callers_ring(t->source), &(pp_trace_event){.kind = PP_TRACE_RUN,
                                                              .start_ns = t->start_ns,
                                                              .end_ns = pp_clock_ns(),
@@ -197,26 +223,40 @@ void pp_tracing_ran(void *arg, const pp_task_record *record, bool elsewhere)
     pthread_mutex_unlock(&source->elsewhere);
 }
 
-/* ---- files -------------------------------------------------------------------------------------- */
+/* ---- compiling ---------------------------------------------------------------------------------- */
 
-/* The number of a file; PP_NONE without memory. */
-static uint32_t file_number(ppto_trace *trace, const char *path)
+void pp_tracing_stage(const ppto_program *p, const pp_stage_note *note)
 {
-    uint32_t found = PP_NONE;
-    pthread_mutex_lock(&trace->lock);
-    for (size_t i = trace->files.n; found == PP_NONE && i-- > 0;)
-        if (strcmp(trace->files.at[i], path) == 0) found = (uint32_t)i;
-    if (found == PP_NONE) {
-        const char *own = pp_arena_strndup(&trace->arena, path, strlen(path));
-        if (own && pp_vec_push(&trace->files, own) == PPTO_OK) found = (uint32_t)trace->files.n - 1;
-    }
-    pthread_mutex_unlock(&trace->lock);
-    return found;
+    if (!p->source) return;
+    pp_trace_note(callers_ring(p->source), &(pp_trace_event){.kind = PP_TRACE_STAGE,
+                                                             .start_ns = note->start_ns,
+                                                             .end_ns = note->end_ns,
+                                                             .plan = PP_NONE,
+                                                             .step = note->stage,
+                                                             .more = note->group,
+                                                             .phase = note->cache});
 }
+
+void pp_tracing_compiled(const ppto_program *p)
+{
+    size_t n = p->plan_hit ? 0 : p->plan->stages.n;
+    pp_stage_note all = p->compiled;
+    if (!p->source) return;
+    if (p->whole && n != 0) {
+        all = (pp_stage_note){.stage = PP_PLAN_COMPILE, .start_ns = p->plan->stages.at[0].start_ns};
+        all.end_ns = p->plan->stages.at[n - 1].end_ns;
+    }
+    if (all.start_ns < p->source->trace->zero_ns) return; /* long ago, perhaps */
+    pp_tracing_stage(p, &all);
+    if (!p->whole) pp_tracing_stage(p, &p->looked_up);
+    for (size_t i = 0; i < n; i++) pp_tracing_stage(p, &p->plan->stages.at[i]);
+}
+
+/* ---- files -------------------------------------------------------------------------------------- */
 
 static void note_file(pp_trace_source *source, const char *path, pp_trace_event event)
 {
-    event.step = file_number(source->trace, path);
+    event.step = text_number(source->trace, path);
     event.plan = PP_NONE;
     if (event.step != PP_NONE) pp_trace_note(callers_ring(source), &event);
 }
@@ -326,5 +366,6 @@ ppto_status ppto_program_trace(ppto_program *p, ppto_trace *trace, const char *n
     if (status != PPTO_OK) return pp_report_new(status, "trace: %s", ppto_status_text(status));
     pp_trace_leave(p->source);
     p->source = source;
+    pp_tracing_compiled(p);
     return PPTO_OK;
 }

@@ -99,7 +99,7 @@ static void print_row(const pp_trace_view *view, const row *r, pp_text *out)
     print_cell(out, bytes.at ? bytes.at : "");
     pp_text_add(out, "%8.2f %6" PRIu64 " %7" PRIu64 "  %-8s %s", gb_per_s(r), r->times, r->tasks, step->kind,
                 step->name);
-    if (step->stream[0]) pp_text_add(out, ", stream %s", step->stream);
+    if (pp_trace_stream_of(step)[0]) pp_text_add(out, ", stream %s", step->stream);
     pp_text_add(out, "%s%s\n", step->site.file ? "  " : "", pp_site_text(&step->site, place, sizeof place));
     pp_text_free(&bytes);
 }

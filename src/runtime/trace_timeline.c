@@ -74,6 +74,12 @@ static void tell_task(const picture *p, const pp_view_span *span, pp_text *tip)
     if (step->site.file) pp_text_add(tip, "\nrecorded at %s", pp_site_text(&step->site, place, sizeof place));
 }
 
+static void tell_stage(const pp_view_span *span, pp_text *tip)
+{
+    bool kernel = span->e.step == PP_PLAN_LOWER || span->e.step == PP_PLAN_KERNEL;
+    if (kernel) pp_text_add(tip, "kernel %" PRIu64, span->e.more);
+}
+
 static void make_tip(const picture *p, const bar *b, pp_text *tip)
 {
     const pp_view_span *span = b->span;
@@ -92,22 +98,31 @@ static void make_tip(const picture *p, const bar *b, pp_text *tip)
         tell_bytes(span, tip);
     else if (span->e.kind == PP_TRACE_TASK)
         tell_task(p, span, tip);
+    else if (span->e.kind == PP_TRACE_STAGE)
+        tell_stage(span, tip);
     else
         pp_text_add(tip, "run %u%s", span->e.run, span->e.failed ? ", failed" : "");
+}
+
+/* What others lie within: it is grey, and no part of the sums. */
+static bool is_outer(const pp_view_span *span)
+{
+    return span->e.kind == PP_TRACE_RUN ||
+           (span->e.kind == PP_TRACE_STAGE && span->e.step == PP_PLAN_COMPILE);
 }
 
 static void draw_bar(const picture *p, const bar *b)
 {
     if (!b->span) return;
     const pp_view_step *step = &p->view->steps.at[b->span->step];
-    bool run = b->span->e.kind == PP_TRACE_RUN, piece = run && b->span->e.task != 0;
+    bool outer = is_outer(b->span), piece = b->span->e.kind == PP_TRACE_RUN && b->span->e.task != 0;
     double inset = piece ? 5 : 0, width = b->x2 - b->x1;
     pp_text tip = {0};
     make_tip(p, b, &tip);
     if (width > 3) width -= 0.6; /* neighbours are told apart */
     if (width < 0.6) width = 0.6;
     pp_svg_box(p->out, b->x1, p->y + (ROW - BAR) / 2.0 + inset, width, BAR - 2 * inset, width > 4 ? 2 : 0,
-               !run    ? pp_svg_colour(step->colour)
+               !outer  ? pp_svg_colour(step->colour)
                : piece ? "#9aa5b1"
                        : "#d7dce2",
                tip.at);
@@ -134,7 +149,8 @@ static void draw_lane(picture *p, uint32_t lane, size_t *at)
         const pp_view_span *span = &view->spans.at[*at];
         double x1 = x_of(p, span->e.start_ns), x2 = x_of(p, span->e.end_ns);
         int64_t ns = span->e.end_ns - span->e.start_ns;
-        bool within = b.span && b.span->e.kind == PP_TRACE_RUN && x2 <= b.x2 && x2 - x1 > 0.25;
+        bool within = b.span && is_outer(b.span) && x2 <= b.x2 && x2 - x1 > 0.25;
+        if (span->e.kind == PP_TRACE_FAILURE) continue;
         if (!within && melts(&b, span, x1, x2)) {
             b.spans++;
             b.busy_ns += ns;
@@ -160,6 +176,27 @@ static void draw_lanes(picture *p)
             p->y += SOURCE;
         }
         draw_lane(p, lane, &at);
+    }
+}
+
+/* A dashed line through all rows at each failure, and why above it where there is room. */
+static void draw_failures(const picture *p, double top, double bottom)
+{
+    double free_from = 0;
+    for (size_t i = 0; i < p->view->spans.n; i++) {
+        const pp_view_span *span = &p->view->spans.at[i];
+        const char *why = p->view->steps.at[span->step].s.name;
+        char line[200];
+        if (span->e.kind != PP_TRACE_FAILURE) continue;
+        double x = x_of(p, span->e.start_ns);
+        pp_svg_mark(p->out, x, top, x, bottom, why);
+        snprintf(line, sizeof line, "run %u: %.*s", span->e.run, (int)strcspn(why, "\n"), why);
+        double width = pp_svg_text_width(PP_SVG_WARN, line);
+        double from = x + width > WIDTH - RIGHT ? WIDTH - RIGHT - width : x;
+        if (from < LEFT) from = LEFT;
+        if (from < free_from) continue;
+        pp_svg_text_in(p->out, from, top - 4, WIDTH - RIGHT - from, PP_SVG_WARN, line);
+        free_from = from + width + 12;
     }
 }
 
@@ -245,7 +282,7 @@ static int by_time(const void *left, const void *right)
 
 static bool is_in_legend(const pp_view_span *span)
 {
-    return span->e.kind != PP_TRACE_RUN;
+    return !is_outer(span) && span->e.kind != PP_TRACE_FAILURE;
 }
 
 static size_t sum_shares(const picture *p, share *shares)
@@ -267,12 +304,16 @@ static void draw_legend(picture *p, const share *shares, size_t n)
     for (size_t i = 0; i < n; i++) {
         const pp_view_step *step = &p->view->steps.at[shares[i].step];
         double x = 16 + (double)(i % 2) * column, y = p->y + (double)(i / 2) * LEGEND_ROW;
-        pp_text time = {0};
+        pp_text time = {0}, name = {0};
         pp_svg_box(p->out, x, y, 12, 12, 2, pp_svg_colour(step->colour), NULL);
         pp_text_time(&time, shares[i].ns);
         pp_svg_text(p->out, x + 80, y + 10.5, PP_SVG_SMALL, PP_SVG_END, time.at ? time.at : "");
-        pp_svg_text_in(p->out, x + 90, y + 11, column - 110, PP_SVG_PLAIN, step->s.name);
+        pp_text_add(&name, "%s", step->s.name);
+        const char *stream = pp_trace_stream_of(&step->s);
+        if (stream[0]) pp_text_add(&name, " (stream %s)", stream);
+        pp_svg_text_in(p->out, x + 90, y + 11, column - 110, PP_SVG_PLAIN, name.at ? name.at : "");
         pp_text_free(&time);
+        pp_text_free(&name);
     }
     p->y += (double)((n + 1) / 2) * LEGEND_ROW;
 }
@@ -316,6 +357,7 @@ void pp_trace_timeline(const pp_trace_view *view, pp_text *out)
     draw_axis(&p, TOP, bottom);
     draw_title(&p);
     draw_lanes(&p);
+    draw_failures(&p, TOP, bottom);
     draw_memory(&p);
     p.y = bottom + AXIS;
     draw_legend(&p, shares, n);

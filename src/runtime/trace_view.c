@@ -40,6 +40,36 @@ static ppto_status find_step(pp_trace_view *view, const pp_trace_step *step, uin
     return pp_map_insert(&view->step_of, hash, *out);
 }
 
+const char *pp_trace_stream_of(const pp_trace_step *step)
+{
+    static const char *const named[] = {"gate", "sync", "end"}; /* trace_plan.c */
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (strcmp(step->kind, named[i]) == 0) return "";
+    return step->stream;
+}
+
+const char *pp_trace_cache_name(const pp_trace_event *e)
+{
+    if (e->kind != PP_TRACE_STAGE || e->phase == PP_CACHE_NONE) return NULL;
+    return e->phase == PP_CACHE_HIT ? "hit" : "miss";
+}
+
+static const char *stage_name(const pp_trace_event *e)
+{
+    static const char *const names[PP_PLAN_STAGES][3] = {/* by pp_cache_note */
+                                                         {"compile"},
+                                                         {"find plan", "plan: hit", "plan: miss"},
+                                                         {"expand"},
+                                                         {"simplify"},
+                                                         {"fuse"},
+                                                         {"schedule"},
+                                                         {"lower"},
+                                                         {"find kernel", "kernel: hit", "kernel: miss"},
+                                                         {"lay out", "layout: hit", "layout: miss"}};
+    const char *name = e->step < PP_PLAN_STAGES && e->phase < 3 ? names[e->step][e->phase] : NULL;
+    return name ? name : "stage";
+}
+
 /* The step a note is about. */
 static ppto_status step_of(pp_trace_view *view, const pp_trace_event *e, uint32_t *out)
 {
@@ -48,8 +78,12 @@ static ppto_status step_of(pp_trace_view *view, const pp_trace_event *e, uint32_
     if (e->kind == PP_TRACE_RUN && e->task != 0) step.name = step.kind = "piece";
     if (e->kind == PP_TRACE_TASK && e->plan < trace->plans.n && e->step < trace->plans.at[e->plan].n)
         step = trace->plans.at[e->plan].steps[e->step];
+    if (e->kind == PP_TRACE_STAGE)
+        step = (pp_trace_step){.name = stage_name(e), .kind = "stage", .stream = ""};
+    if (e->kind == PP_TRACE_FAILURE)
+        step = (pp_trace_step){.name = trace->texts.at[e->step], .kind = "failure", .stream = ""};
     if (e->kind == PP_TRACE_READ || e->kind == PP_TRACE_WRITE) {
-        const char *file = trace->files.at[e->step];
+        const char *file = trace->texts.at[e->step];
         size_t room = strlen(file) + 8;
         char *name = pp_arena_alloc(&view->arena, room);
         if (!name) return PPTO_E_NOMEM;
@@ -64,7 +98,7 @@ static ppto_status step_of(pp_trace_view *view, const pp_trace_event *e, uint32_
 
 static ppto_status add_lane(pp_trace_view *view, uint32_t source, pp_lane_kind kind, uint32_t number)
 {
-    static const char *const names[] = {"runs", "worker", "streams", "files"};
+    static const char *const names[] = {"planning", "runs", "worker", "streams", "files"};
     pp_view_lane lane = {source, kind, number, ""};
     if (kind == PP_LANE_WORKER && number == 0)
         snprintf(lane.name, sizeof lane.name, "worker 0 (caller)");
@@ -87,7 +121,17 @@ static ppto_status add_span(pp_trace_view *view, uint32_t lane, const pp_trace_e
     return pp_vec_push(&view->spans, span);
 }
 
-/* Notes of one ring that `wanted` names, in one lane. */
+static bool is_of(pp_lane_kind lane, const pp_trace_event *e)
+{
+    switch (lane) {
+    case PP_LANE_PLANNING: return e->kind == PP_TRACE_STAGE;
+    case PP_LANE_RUNS: return e->kind == PP_TRACE_RUN || e->kind == PP_TRACE_FAILURE;
+    case PP_LANE_FILES: return e->kind == PP_TRACE_READ || e->kind == PP_TRACE_WRITE;
+    default: return true;
+    }
+}
+
+/* Notes of one ring that the kind of lane takes, in one lane. */
 static ppto_status add_ring(pp_trace_view *view, uint32_t source, const pp_trace_ring *ring,
                             pp_lane_kind kind, uint32_t number)
 {
@@ -95,7 +139,7 @@ static ppto_status add_ring(pp_trace_view *view, uint32_t source, const pp_trace
     bool any = false;
     for (uint64_t i = 0; i < n; i++) {
         const pp_trace_event *e = pp_trace_ring_get(ring, i);
-        if (kind == PP_LANE_RUNS && e->kind != PP_TRACE_RUN) continue;
+        if (!is_of(kind, e)) continue;
         if (!any) PP_TRY(add_lane(view, source, kind, number));
         any = true;
         PP_TRY(add_span(view, (uint32_t)view->lanes.n - 1, e));
@@ -140,7 +184,7 @@ static ppto_status add_packed(pp_trace_view *view, uint32_t source, const pp_tra
     if (!events) return PPTO_E_NOMEM;
     for (uint64_t i = 0; i < kept; i++) {
         const pp_trace_event *e = pp_trace_ring_get(ring, i);
-        if (kind == PP_LANE_ELSEWHERE || e->kind != PP_TRACE_RUN) events[n++] = e;
+        if (is_of(kind, e)) events[n++] = e;
     }
     ppto_status status = pack(view, source, kind, events, n);
     pp_free(events);
@@ -151,6 +195,7 @@ static ppto_status add_source(pp_trace_view *view, uint32_t s)
 {
     const pp_trace_source *source = view->trace->sources.at[s];
     const pp_trace_ring *caller = &source->rings[source->workers], *elsewhere = caller + 1;
+    PP_TRY(add_ring(view, s, caller, PP_LANE_PLANNING, 0));
     PP_TRY(add_ring(view, s, caller, PP_LANE_RUNS, 0));
     for (uint32_t w = 0; w < source->workers; w++)
         PP_TRY(add_ring(view, s, &source->rings[w], PP_LANE_WORKER, w));

@@ -52,9 +52,9 @@ struct ppto_trace {
     int64_t zero_ns;
     PP_VEC(pp_trace_source *) sources;
     PP_VEC(pp_trace_plan) plans;
-    PP_VEC(const char *) files;
-    pp_arena arena;       /* of what plans and files are called */
-    pp_trace_ring memory; /* written under the pool's lock */
+    PP_VEC(const char *) texts; /* names of files, and why runs failed */
+    pp_arena arena;             /* of texts */
+    pp_trace_ring memory;       /* written under the pool's lock */
     pp_pool_listener listener;
     bool listening;
 };
@@ -70,7 +70,11 @@ typedef struct pp_tracing {
 void pp_trace_leave(pp_trace_source *source); /* its program is gone; NULL is fine */
 /* Around a run of the program, or of a part of one; begin waits for one who reads. */
 void pp_tracing_begin(pp_tracing *t, const ppto_program *p);
-void pp_tracing_end(pp_tracing *t, ppto_status status);
+/* err: why, when it failed. */
+void pp_tracing_end(pp_tracing *t, ppto_status status, const pp_error *err);
+/* How its plan was made: of a program that was compiled after its trace was created, or of a part. */
+void pp_tracing_compiled(const ppto_program *p);
+void pp_tracing_stage(const ppto_program *p, const pp_stage_note *note); /* on the run's caller */
 /* Once sizes are fixed: which plan it is. E_NOMEM */
 ppto_status pp_tracing_plan(pp_tracing *t, const ppto_program *p, const int64_t *names, size_t n_names);
 void pp_tracing_ran(void *arg, const pp_task_record *record, bool elsewhere); /* arg: pp_tracing */
@@ -93,7 +97,13 @@ bool pp_trace_plan_same(const pp_trace_plan *a, const pp_trace_plan *b);
 
 /* ---- trace_view.c ------------------------------------------------------------------------------- */
 
-typedef enum pp_lane_kind { PP_LANE_RUNS, PP_LANE_WORKER, PP_LANE_ELSEWHERE, PP_LANE_FILES } pp_lane_kind;
+typedef enum pp_lane_kind {
+    PP_LANE_PLANNING,
+    PP_LANE_RUNS,
+    PP_LANE_WORKER,
+    PP_LANE_ELSEWHERE,
+    PP_LANE_FILES
+} pp_lane_kind;
 
 typedef struct pp_view_lane {
     uint32_t source, kind, number; /* WORKER: its number; FILES: which of those side by side */
@@ -101,7 +111,7 @@ typedef struct pp_view_lane {
 } pp_view_lane;
 
 typedef struct pp_view_step { /* what notes of one name are about: the same name in two plans is one */
-    pp_trace_step s;          /* kinds besides: "read", "write", "run", "piece" */
+    pp_trace_step s;          /* kinds besides: "read", "write", "run", "piece", "stage", "failure" */
     uint32_t colour;          /* of its name, for pictures */
 } pp_view_step;
 
@@ -144,6 +154,10 @@ typedef struct pp_trace_view {
 /* The caller has the trace's lock and nothing of it runs. E_NOMEM; free it also then. */
 ppto_status pp_trace_view_make(const ppto_trace *trace, pp_trace_view *view);
 void pp_trace_view_free(pp_trace_view *view);
+/* Its stream, where its name does not say it already; else "". */
+const char *pp_trace_stream_of(const pp_trace_step *step);
+/* "hit", "miss" of a stage that asked a cache; NULL of all others. */
+const char *pp_trace_cache_name(const pp_trace_event *e);
 
 /* ---- writers: append to out; what fails is in out->failed --------------------------------------- */
 

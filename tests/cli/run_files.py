@@ -186,14 +186,24 @@ def interrupted(ppto, number, old, *more):
     expect(not old or read("stop/out.npy") == b"old", "the old file changed")
 
 
+def interrupted_runs_are_told(ppto):
+    """The reports of a run that a signal ends: written whole, and the failure is in the trace."""
+    if os.path.exists("stop.json"):
+        os.remove("stop.json")
+    interrupted(ppto, signal.SIGTERM, False, "--trace", "stop.json")
+    events = json.loads(read("stop.json"))["traceEvents"]
+    moments = [e["name"] for e in events if e["ph"] == "i"]
+    expect(len(moments) == 1 and "cancelled" in moments[0], moments)
+
+
 def archives_are_built_in(ppto):
     modules = json.loads(subprocess.run([ppto, "info", "--json"], capture_output=True, env=CLEAN, check=True).stdout)["modules"]
     return all(m["available"] for m in modules if m["name"] in ("npz", "safetensors"))
 
 
 def tests(ppto):
-    result = [progress_on_a_terminal, progress_of_a_failure_leaves_the_error, no_progress_without_a_terminal,
-              explain_tells_the_pieces, explain_tells_what_prevents_pieces]
+    result = [interrupted_runs_are_told, progress_on_a_terminal, progress_of_a_failure_leaves_the_error,
+              no_progress_without_a_terminal, explain_tells_the_pieces, explain_tells_what_prevents_pieces]
     if archives_are_built_in(ppto):
         result += [archives_hold_several_arrays, archives_of_one_array_need_no_name, an_archive_beside_other_results,
                    safetensors_go_by_pieces, hostile_archives]

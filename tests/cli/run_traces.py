@@ -35,7 +35,8 @@ def of_phase(events, phase):
 
 def tasks_follow_each_other_on_a_worker(ppto):
     rows = {}
-    for event in of_phase(chrome(ppto, CHAIN, "--threads", "2"), "X"):
+    tasks = [e for e in of_phase(chrome(ppto, CHAIN, "--threads", "2"), "X") if e["cat"] != "stage"]
+    for event in tasks:
         rows.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
     expect(rows, "no tasks")
     for row in rows.values():
@@ -118,9 +119,9 @@ def fields(data):
     return message
 
 
-def perfetto(ppto, args, name="t.pftrace"):
+def perfetto(ppto, args, name="t.pftrace", code=0):
     """(names by iid, tracks by uuid, events) of a trace: events as (timestamp, fields of TrackEvent)."""
-    check(ppto(*args, "--trace", name), 0)
+    check(ppto(*args, "--trace", name), code)
     names, tracks, events = {}, {}, []
     trace = fields(read(name))
     expect(list(trace) == [1], trace.keys())
@@ -227,12 +228,23 @@ def pictures_of_plans(ppto):
                       "--dot", "g.dot"), 0).stdout
     expect(b"kernels" in text, "the text is there too")
     words = svg_words("g.svg")
-    expect({"x", "w", "result 0", "matmul", "not fused: contract", "f32[256, 64], 64.0 KiB"} <= words, words)
+    expect({"x", "w", "result", "matmul", "not fused: contract", "f32[256, 64], 64.0 KiB",
+            "contract: a product is computed by a kernel of its own frame"} <= words, words)
     tips = {t.text for t in xml.parse("g.svg").getroot().iter(SVG + "title")}
     expect("a product is computed by a kernel of its own frame" in tips, tips)
     dot = read("g.dot").decode()
     expect(dot.startswith("digraph ppto {") and dot.rstrip().endswith("}") and dot.count("{") == dot.count("}"), dot)
     expect(dot.count(" -> ") == 6 and "not fused: contract" in dot, dot)
+
+
+def results_have_their_names(ppto):
+    text = "input x: f32[8]\noutput total = sum(x)\noutput twice = x * 2"
+    check(ppto("explain", text, "x=f32[8]", "--svg", "names.svg", "--dot", "names.dot"), 0)
+    words = svg_words("names.svg")
+    expect({"total", "twice"} <= words and not any("result" in (w or "") for w in words), words)
+    expect(b"total" in read("names.dot") and b"twice" in read("names.dot"), read("names.dot"))
+    check(ppto("explain", "x, x + 1", "x=f32[8]", "--svg", "names.svg"), 0)
+    expect({"result 0", "result 1"} <= svg_words("names.svg"), svg_words("names.svg"))
 
 
 def pictures_with_open_sizes(ppto):
@@ -261,11 +273,62 @@ def large_graphs_stay_legible(ppto):
             expect(x >= X + W or X >= x + w or y >= Y + H or Y >= y + h, "boxes overlap")
 
 
-def a_failed_run_writes_no_trace(ppto):
-    check(ppto("run", "take(x, i)", "x=f32[2]", "i=i32[1]:integers(5,6)", "--trace", "never.json"), 2)
-    expect(not os.path.exists("never.json"), "a file appeared")
+# ---- what goes wrong ----
+
+WRONG = ["run", "take(x, i)", "x=f32[2]", "i=i32[1]:integers(5,6)"]
+
+
+def a_failed_run_is_told_with_its_failure(ppto):
+    """As an instant in the trace, a line in the timeline; statistics and memory are there too."""
+    result = check(ppto(*WRONG, "--trace", "f.json", "--timeline", "f.svg", "--stats", "--stats-json", "s.json",
+                        "--memcheck"), 2, err=["take"])
+    events = json.loads(read("f.json"))["traceEvents"]
+    moments = of_phase(events, "i")
+    expect(len(moments) == 1 and "take" in moments[0]["name"] and moments[0]["cat"] == "failure", moments)
+    runs = [e for e in of_phase(events, "X") if e["name"] == "run"]
+    expect(len(runs) == 1 and runs[0]["args"]["failed"], runs)
+    expect(runs[0]["ts"] <= moments[0]["ts"] <= runs[0]["ts"] + runs[0]["dur"] + 0.002, (runs, moments))
+    expect(any("take" in (w or "") and "run 0" in w for w in svg_words("f.svg")), svg_words("f.svg"))
+    expect(json.loads(read("s.json"))["operators"]["runs"] == 1, "statistics")
+    err = result.stderr.decode()
+    expect("GB/s" in err and "ppto memcheck 1" in err and err.count("take: ") == 1, err)
+    names, tracks, events = perfetto(ppto, WRONG, code=2)
+    expect(sum(e[9] == [3] and "take" in names[e[10][0]] for _, e in events) == 1, names)
+
+
+def reports_that_cannot_be_written(ppto):
     check(ppto("run", "1 + 1", "--trace", "nowhere/t.json"), 3)
     check(ppto("run", "1 + 1", "--timeline", "nowhere/t.svg"), 3)
+
+
+def two_files_for_one_report_are_refused(ppto):
+    check(ppto("run", "1 + 1", "--trace", "a.json", "--trace", "b.json"), 2, err=["--trace is given twice", "b.json"])
+    check(ppto("run", "1 + 1", "--timeline=a.svg", "--timeline=b.svg"), 2, err=["--timeline is given twice"])
+    check(ppto("explain", "1 + 1", "--svg", "a.svg", "--svg", "b.svg"), 2, err=["--svg is given twice"])
+    check(ppto("run", "1 + 1", "--threads", "2", "--threads", "1"), 0)
+    expect(not os.path.exists("a.json") and not os.path.exists("a.svg"), "nothing is written")
+
+
+# ---- how plans are made ----
+
+def compiling_is_in_the_trace(ppto):
+    events = of_phase(chrome(ppto, CHAIN), "X")
+    stages = [e for e in events if e["cat"] == "stage"]
+    names = {e["name"] for e in stages}
+    expect({"compile", "plan: miss", "expand", "simplify", "fuse", "schedule", "lower", "kernel: miss",
+            "layout: miss"} <= names, names)
+    whole = next(e for e in stages if e["name"] == "compile")
+    for e in stages:
+        inside = whole["ts"] <= e["ts"] and e["ts"] + e["dur"] <= whole["ts"] + whole["dur"] + 0.002
+        expect(inside or e["name"].startswith("layout"), (whole, e))
+    expect({e["args"].get("cache") for e in stages if e["name"] == "kernel: miss"} == {"miss"}, stages)
+    check(ppto(*CHAIN, "--timeline", "t.svg"), 0)
+    expect({"planning", "lower"} <= svg_words("t.svg"), svg_words("t.svg"))
+
+
+def kernels_found_again_are_hits(ppto):
+    names = {e["name"] for e in of_phase(chrome(ppto, PIECES), "X")}
+    expect("kernel: hit" in names and "kernel: miss" in names, names)
 
 
 BIG = 1 << 21
@@ -273,7 +336,9 @@ TESTS = [tasks_follow_each_other_on_a_worker, operators_are_named, edges_are_arr
          files_by_pieces, names_with_odd_characters, perfetto_says_what_chrome_says,
          perfetto_has_flows_counters_and_names, protobuf_is_smaller, timeline_is_a_picture, timeline_stays_small,
          stats_say_what_took_how_long, pictures_of_plans, pictures_with_open_sizes, picture_to_standard_output,
-         large_graphs_stay_legible, a_failed_run_writes_no_trace]
+         large_graphs_stay_legible, results_have_their_names,
+         a_failed_run_is_told_with_its_failure, reports_that_cannot_be_written,
+         two_files_for_one_report_are_refused, compiling_is_in_the_trace, kernels_found_again_are_hits]
 
 
 def main(arguments):

@@ -177,7 +177,9 @@ Test(traces, runs_on_their_own_are_noted_and_cannot_be_read_meanwhile)
     ppto_event_signal(gate, PPTO_OK);
     cr_expect_eq(ppto_run_wait(a, -1), PPTO_OK);
     cr_expect_eq(counts_of(trace).runs, 2);
-    cr_expect_eq(occurrences(trace, PPTO_TRACE_CHROME, "\"name\": \"wait for event\""), 1);
+    cr_expect_eq(occurrences(trace, PPTO_TRACE_CHROME, "\"name\": \"wait for event on "), 1);
+    cr_expect_eq(occurrences(trace, PPTO_TRACE_CHROME, "\"name\": \"enter stream "), 2);
+    cr_expect_eq(occurrences(trace, PPTO_TRACE_TIMELINE, ">enter stream <"), 0, "streams have names");
     cr_expect_eq(occurrences(trace, PPTO_TRACE_CHROME, "\"args\": {\"name\": \"second\"}"), 1);
     ppto_run_release(a);
     ppto_run_release(b);
@@ -206,6 +208,68 @@ Test(traces, a_program_may_change_its_trace)
     run_once(p);
     ppto_program_destroy(p);
     ppto_trace_destroy(two);
+}
+
+Test(traces, a_run_that_is_cancelled_is_noted_with_the_reason)
+{
+    ppto_event never;
+    ppto_run *run = NULL;
+    ppto_trace_counts counts = {.size = sizeof counts};
+    ppto_event_create_user(ctx, &never);
+    ppto_trace *trace = trace_of(0);
+    ppto_program *p = program_on(s, never, NULL);
+    cr_assert_eq(ppto_program_trace(p, trace, NULL), PPTO_OK);
+    cr_assert_eq(ppto_program_start(p, NULL, &run), PPTO_OK);
+    for (int i = 0; i < 5000 && ppto_trace_count(trace, &counts) == PPTO_OK; i++)
+        pause_ms(1); /* until it has begun */
+    cr_expect_eq(ppto_run_cancel(run, "enough"), PPTO_OK);
+    cr_expect_eq(ppto_run_wait(run, -1), PPTO_E_CANCELLED);
+    cr_expect_eq(counts_of(trace).runs, 1);
+    cr_expect_eq(occurrences(trace, PPTO_TRACE_CHROME, "\"cat\": \"failure\", \"ph\": \"i\""), 1);
+    cr_expect_eq(occurrences(trace, PPTO_TRACE_TIMELINE, "run 0: "), 1);
+    ppto_run_release(run);
+    ppto_program_destroy(p);
+    ppto_event_release(never);
+    ppto_trace_destroy(trace);
+}
+
+Test(traces, compiling_is_noted_of_programs_made_after_the_trace)
+{
+    ppto_program *before = program_on(NULL, no_event, NULL);
+    ppto_trace *trace = trace_of(0);
+    cr_assert_eq(ppto_program_trace(before, trace, NULL), PPTO_OK);
+    cr_expect_eq(occurrences(trace, PPTO_TRACE_CHROME, "\"cat\": \"stage\""), 0);
+    ppto_program *again = program_on(NULL, no_event, NULL), *other = chain_of(8);
+    cr_assert_eq(ppto_program_trace(again, trace, NULL), PPTO_OK);
+    cr_expect_eq(occurrences(trace, PPTO_TRACE_CHROME, "plan: hit"), 1);
+    cr_expect_eq(occurrences(trace, PPTO_TRACE_CHROME, "\"name\": \"fuse\""), 0, "it was there");
+    cr_assert_eq(ppto_program_trace(other, trace, NULL), PPTO_OK);
+    cr_expect_eq(occurrences(trace, PPTO_TRACE_CHROME, "plan: miss"), 1);
+    cr_expect_eq(occurrences(trace, PPTO_TRACE_CHROME, "\"name\": \"fuse\""), 1);
+    cr_expect_geq(occurrences(trace, PPTO_TRACE_CHROME, "\"cache\": \"miss\""), 2);
+    run_once(other);
+    cr_expect_eq(occurrences(trace, PPTO_TRACE_CHROME, "layout: miss"), 1);
+    ppto_program_destroy(before);
+    ppto_program_destroy(again);
+    ppto_program_destroy(other);
+    ppto_trace_destroy(trace);
+}
+
+Test(traces, outputs_are_called_by_their_names_in_pictures)
+{
+    ppto_program *p = program_on(NULL, no_event, NULL);
+    char *text = NULL;
+    cr_expect_eq(ppto_program_name_output(p, 1, "y"), PPTO_E_VALUE);
+    cr_expect_eq(ppto_program_name_output(NULL, 0, "y"), PPTO_E_VALUE);
+    cr_expect_eq(ppto_program_name_output(p, 0, "total"), PPTO_OK);
+    cr_assert_eq(ppto_program_picture(p, PPTO_PICTURE_SVG, &text), PPTO_OK);
+    cr_expect(strstr(text, ">total<") != NULL);
+    ppto_text_free(text);
+    cr_expect_eq(ppto_program_name_output(p, 0, NULL), PPTO_OK);
+    cr_assert_eq(ppto_program_picture(p, PPTO_PICTURE_SVG, &text), PPTO_OK);
+    cr_expect(strstr(text, ">result<") != NULL && strstr(text, "total") == NULL);
+    ppto_text_free(text);
+    ppto_program_destroy(p);
 }
 
 Test(traces, an_empty_trace_can_be_written)
