@@ -418,9 +418,9 @@ ppto_status pp_plan_get(ppto_graph *graph, const pp_ref *outputs, size_t n, cons
                         size_t n_literals, pp_plan **out, pp_stage_note *looked_up, pp_error *err)
 {
     pp_text signature = {0};
+    PP_TRY(pp_context_device(graph->ctx, err));
     *looked_up = (pp_stage_note){.stage = PP_PLAN_LOOK_UP, .start_ns = pp_clock_ns()};
     uint64_t hash = pp_graph_hash(graph->graph, outputs, n);
-    PP_TRY(pp_context_device(graph->ctx, err));
     ppto_status status = pp_graph_signature(graph->graph, outputs, n, &signature);
     if (status == PPTO_OK && signature.failed) status = PPTO_E_NOMEM;
     *out = status == PPTO_OK ? cached(graph->ctx, hash, &signature, literals) : NULL;
