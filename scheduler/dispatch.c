@@ -137,6 +137,7 @@ static void choose_mode(pp_dispatch *dispatch, const uint32_t *first, const uint
     if (workers > most) workers = most;
     dispatch->n_slots = dispatch->mode == PP_RUN_INLINE ? 1 : workers;
     if (dispatch->mode == PP_RUN_INLINE && dispatch->n_waiting != 0) dispatch->mode = PP_RUN_THREADS;
+    if (dispatch->n_slots == 1) dispatch->n_heaps = 1;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */
@@ -187,6 +188,10 @@ static ppto_status make_slots(pp_dispatch *dispatch)
         dispatch->slots[i].dispatch = dispatch;
         dispatch->slots[i].index = i;
     }
+    const pp_domains *domains = &dispatch->executor->domains;
+    for (uint32_t i = 0, round = 0; i < dispatch->n_slots && dispatch->n_heaps != 1; round++)
+        for (uint32_t d = 0; d < domains->n; d++)
+            if (round < domains->workers[d] && i < dispatch->n_slots) dispatch->slots[i++].job.domain = d;
     return PPTO_OK;
 }
 
@@ -215,22 +220,23 @@ static ppto_status make_waiting(pp_dispatch *dispatch)
 
 static ppto_status make_arrays(pp_dispatch *dispatch, const pp_step *steps, size_t n_edges)
 {
-    size_t n = dispatch->n;
-    uint32_t **words[] = {&dispatch->need_count, &dispatch->rank, &dispatch->by_rank,
-                          &dispatch->pending,    &dispatch->heap, &dispatch->stack};
+    size_t n = dispatch->n, n_in_heaps = n * dispatch->n_heaps;
+    uint32_t **words[] = {&dispatch->need_count, &dispatch->rank, &dispatch->by_rank, &dispatch->pending,
+                          &dispatch->stack};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if ((*words[i] = pp_calloc(n, sizeof **words[i])) == NULL) return PPTO_E_NOMEM;
     dispatch->steps = pp_calloc(n, sizeof *steps);
     dispatch->first_next = pp_calloc(n + 1, sizeof *dispatch->first_next);
     dispatch->nexts = pp_calloc(n_edges, sizeof *dispatch->nexts);
-    dispatch->in_heap = pp_calloc(n, sizeof *dispatch->in_heap);
-    dispatch->claim = pp_calloc(n, sizeof *dispatch->claim);
+    dispatch->heap = pp_calloc(n_in_heaps, sizeof *dispatch->heap);
+    dispatch->in_heap = pp_calloc(n_in_heaps, sizeof *dispatch->in_heap);
+    dispatch->claim = pp_calloc(n_in_heaps, sizeof *dispatch->claim);
     dispatch->left = pp_calloc(n, sizeof *dispatch->left);
     dispatch->spoiled = pp_calloc(n, sizeof *dispatch->spoiled);
     dispatch->status = pp_calloc(n, sizeof *dispatch->status);
     if (dispatch->steps == NULL || dispatch->first_next == NULL || dispatch->nexts == NULL ||
-        dispatch->in_heap == NULL || dispatch->claim == NULL || dispatch->left == NULL ||
-        dispatch->spoiled == NULL || dispatch->status == NULL)
+        dispatch->heap == NULL || dispatch->in_heap == NULL || dispatch->claim == NULL ||
+        dispatch->left == NULL || dispatch->spoiled == NULL || dispatch->status == NULL)
         return PPTO_E_NOMEM;
     if (n != 0) memcpy(dispatch->steps, steps, n * sizeof *steps);
     atomic_store_explicit(&dispatch->dirty, true, memory_order_relaxed);
@@ -276,6 +282,8 @@ ppto_status pp_dispatch_create(const pp_step *steps, uint32_t n, const uint32_t 
     if (dispatch == NULL) return pp_fail(err, PPTO_E_NOMEM, "no memory for a plan of %u steps", n);
     dispatch->n = n;
     dispatch->executor = executor;
+    dispatch->shares = pp_shares_of(executor->domains.workers, executor->domains.n);
+    dispatch->n_heaps = executor->domains.n > 1 ? 1 + executor->domains.n : 1;
     ppto_status status = fill(dispatch, steps, first_need, needs, memory, err);
     if (status != PPTO_OK) goto fail_fill;
     status = PPTO_E_NOMEM;
@@ -318,8 +326,20 @@ static void forget(pp_dispatch *dispatch)
     atomic_store_explicit(&dispatch->dirty, false, memory_order_relaxed);
 }
 
+/* A slot of the domain the caller is in. */
+static uint32_t home_of(const pp_dispatch *dispatch)
+{
+    const pp_domains *domains = &dispatch->executor->domains;
+    if (dispatch->n_heaps == 1 || domains->here == NULL) return 0;
+    uint32_t domain = domains->here(domains->arg);
+    for (uint32_t i = 0; i < dispatch->n_slots; i++)
+        if (dispatch->slots[i].job.domain == domain) return i;
+    return 0;
+}
+
 static void start(pp_dispatch *dispatch, const pp_run_options *options)
 {
+    dispatch->home = home_of(dispatch);
     if (atomic_load_explicit(&dispatch->dirty, memory_order_relaxed)) forget(dispatch);
     dispatch->n_arrived = 0;
     dispatch->options = options;

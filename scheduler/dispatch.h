@@ -5,6 +5,7 @@
 #define PP_DISPATCH_H
 
 #include "base/base.h"
+#include "base/share.h"
 #include "devices/device.h"
 
 typedef struct pp_executor pp_executor;
@@ -13,6 +14,26 @@ typedef struct pp_executor pp_executor;
  * may run at once, the calling thread included. No thread is started before the first run that wants one. */
 ppto_status pp_executor_create(const char *name, uint32_t workers, uint64_t seed, pp_executor **out,
                                pp_error *err);
+
+/* Where workers live: domains of CPUs that have memory of their own near. A thread works for one domain at a
+ * time. The functions may be NULL: threads stay where they are, and callers are in domain 0. */
+typedef struct pp_domains {
+    uint32_t n; /* 1 to PP_MAX_DOMAINS */
+    uint32_t workers[PP_MAX_DOMAINS];
+    void *(*enter)(void *arg, uint32_t domain); /* binds the calling thread; returns what leave wants */
+    void (*leave)(void *arg, void *entered);    /* binds it as it was before; entered may be NULL */
+    uint32_t (*here)(void *arg);                /* the domain the calling thread is in now; below n */
+    void *arg;
+} pp_domains;
+/* Divides `workers` over the domains in proportion to what they have now; every one gets a worker if there
+ * are enough. */
+void pp_domains_spread(pp_domains *domains, uint32_t workers);
+/* The same as pp_executor_create, on these domains (copied; arg must outlive it). In total at least one
+ * worker. */
+ppto_status pp_executor_create_in(const char *name, const pp_domains *domains, uint64_t seed,
+                                  pp_executor **out, pp_error *err);
+/* As they are: an executor may have been allowed fewer workers. */
+const pp_domains *pp_executor_domains(const pp_executor *executor);
 void pp_executor_destroy(pp_executor *executor); /* NULL is fine; waits for its threads */
 const char *pp_executor_name(const pp_executor *executor);
 uint32_t pp_executor_workers(const pp_executor *executor);
@@ -40,8 +61,9 @@ typedef struct pp_step {
     uint32_t tasks[PP_MAX_PHASES]; /* 0 tasks: the phase is skipped */
     size_t scratch_bytes;
     double task_ns;
-    bool prompt; /* takes no time, and others outside may wait for it: before all that compute */
-    bool waits;  /* run may return PP_STEP_ASYNC; then it is completed exactly once, or withdrawn */
+    size_t task_bytes; /* what one task reads, about; 0: little */
+    bool prompt;       /* takes no time, and others outside may wait for it: before all that compute */
+    bool waits;        /* run may return PP_STEP_ASYNC; then it is completed exactly once, or withdrawn */
     /* The run is over: how many tasks that wait will not be completed any more (those are taken back); the
      * others still will be. May be called again. NULL: none. Called without a lock, on the run's caller. */
     uint32_t (*withdraw)(void *object);

@@ -9,6 +9,12 @@
  * last task of a phase opens the next one. A worker whose claim fails never touches the step again, so a late
  * claim does no harm; the next run begins only when every worker has left this one.
  *
+ * On an executor with several domains there is a heap for what anybody may run, and one for each domain. A
+ * phase with enough tasks is *placed*: its tasks divide over the domains as memory does (base/share.h), each
+ * part has a claim of its own. A worker takes from the common heap and its own; when it has been idle for a
+ * while it helps others with tasks that read little. The caller helps with everything, so no task needs a
+ * worker of its domain.
+ *
  * A task may be completed by somebody else (pp_dispatch_complete): away[s] counts those under way. When the
  * run is over (failed, cancelled) its caller asks the steps to take back what only waits.
  *
@@ -30,9 +36,9 @@
 #define PP_NO_PHASE UINT32_MAX
 #define PP_SIM_SLOTS 64u /* the most virtual workers */
 
-/* One place for a worker of a run. Slot 0 is the caller's; the job of the others brings a thread. */
+/* One place for a worker of a run. One of them is the caller's; the job of the others brings a thread. */
 typedef struct pp_slot {
-    pp_job job;
+    pp_job job; /* of the slot's domain */
     pp_dispatch *dispatch;
     uint32_t index;
     bool submitted; /* job is queued or running; under the lock */
@@ -67,7 +73,9 @@ struct pp_dispatch {
     pp_memory memory;
     pp_executor_mode mode; /* of the runs: a small or narrow plan runs inline on any executor */
     uint32_t n_slots;
-    pp_slot *slots;
+    pp_slot *slots;   /* the domains take turns */
+    uint32_t n_heaps; /* 1, or 1 and the domains */
+    pp_shares shares; /* of the domains */
     char *scratch;
     size_t scratch_each;
     uint32_t *waiting; /* steps that may wait, n_waiting of them */
@@ -76,8 +84,9 @@ struct pp_dispatch {
     /* one run */
     atomic_bool running;
     const pp_run_options *options;
-    uint64_t runs; /* begun so far */
-    _Atomic uint64_t *claim;
+    uint64_t runs;                /* begun so far */
+    uint32_t home;                /* the caller's slot */
+    _Atomic uint64_t *claim;      /* n_heaps of each step */
     _Atomic uint32_t *left;       /* tasks of the open phase that are not done */
     _Atomic uint32_t failed_step; /* least so far, PP_NO_STEP: none; written under the lock */
     _Atomic int stop;          /* ppto_status: PPTO_OK, or E_CANCELLED, E_DEADLINE: nothing more is begun */
@@ -95,13 +104,13 @@ struct pp_dispatch {
     pthread_cond_t changed; /* only the caller waits on it */
     pp_failure failure;
     uint32_t *pending; /* needs not complete */
-    bool *in_heap;
-    uint32_t *heap; /* ranks, least first; an unordered list under sim */
-    uint32_t n_heap;
+    bool *in_heap;     /* n of each heap */
+    uint32_t *heap;    /* n of each: ranks, least first; an unordered list under sim */
+    uint32_t n_heap[1 + PP_MAX_DOMAINS];
     uint32_t *stack; /* steps that complete without running */
     uint32_t steps_left;
-    uint32_t active;   /* slots submitted */
-    uint32_t spinning; /* workers that look at epoch */
+    uint32_t active;                   /* slots submitted */
+    uint32_t spinning[PP_MAX_DOMAINS]; /* workers that look at epoch */
     bool caller_waits;
     pp_arrival *arrived; /* sim: completions not yet drawn */
     uint32_t n_arrived;
@@ -142,8 +151,40 @@ void pp_dispatch_reset(pp_dispatch *dispatch);                     /* all steps 
 pp_ready pp_dispatch_begin(pp_dispatch *dispatch);                 /* the steps that need nothing are ready */
 pp_ready pp_dispatch_settle(pp_dispatch *dispatch, uint32_t step); /* is complete, and what waited for it */
 pp_ready pp_dispatch_open(pp_dispatch *dispatch, uint32_t step,
-                          uint32_t phase);                /* its tasks may be claimed */
-void pp_dispatch_pop(pp_dispatch *dispatch, uint32_t at); /* takes entry `at` out of the heap */
+                          uint32_t phase);                            /* its tasks may be claimed */
+void pp_dispatch_pop(pp_dispatch *dispatch, uint32_t h, uint32_t at); /* takes entry `at` out of heap h */
+
+/* ---- domains ------------------------------------------------------------------------------------ */
+
+/* Do the tasks of the phase belong to domains? Not where there are too few, or they are not worth it. */
+bool pp_dispatch_placed(const pp_dispatch *dispatch, uint32_t step, uint32_t phase);
+/* The tasks of a phase that heap h gives out: `first` to before the one returned. */
+uint32_t pp_dispatch_part(const pp_dispatch *dispatch, uint32_t step, uint32_t phase, uint32_t h,
+                          uint32_t *first);
+
+static inline uint32_t pp_dispatch_end(const pp_dispatch *dispatch, uint32_t step, uint64_t claim, uint32_t h)
+{
+    uint32_t phase = (uint32_t)(claim >> 32), first;
+    if (dispatch->n_heaps == 1) return dispatch->steps[step].tasks[phase];
+    return pp_dispatch_part(dispatch, step, phase, h, &first);
+}
+
+static inline _Atomic uint64_t *pp_dispatch_claim(const pp_dispatch *dispatch, uint32_t step, uint32_t h)
+{
+    return &dispatch->claim[(size_t)step * dispatch->n_heaps + h];
+}
+
+/* The phase that is open. */
+static inline uint32_t pp_dispatch_at(const pp_dispatch *dispatch, uint32_t step)
+{
+    return (uint32_t)(atomic_load_explicit(pp_dispatch_claim(dispatch, step, 0), memory_order_relaxed) >> 32);
+}
+
+/* The step of entry `at` of heap h. */
+static inline uint32_t pp_dispatch_entry(const pp_dispatch *dispatch, uint32_t h, uint32_t at)
+{
+    return dispatch->by_rank[dispatch->heap[(size_t)h * dispatch->n + at]];
+}
 
 /* ---- one order each: run everything; PP_NO_STEP or failures are in the state ------------------- */
 

@@ -6,7 +6,7 @@
 
 #include "scheduler/dispatch_parts.h"
 
-enum { UNKNOWN_NS = 20000 };
+enum { UNKNOWN_NS = 20000, PLACED_NS = 20000 /* for each domain, or it is not worth a place */ };
 
 double pp_dispatch_task_ns(const pp_step *step)
 {
@@ -40,21 +40,45 @@ static void sift_down(uint32_t *heap, uint32_t n, uint32_t at)
     }
 }
 
-static void push(pp_dispatch *dispatch, uint32_t step)
+static void push(pp_dispatch *dispatch, uint32_t step, uint32_t h)
 {
-    if (dispatch->in_heap[step]) return;
-    dispatch->in_heap[step] = true;
-    dispatch->heap[dispatch->n_heap] = dispatch->rank[step];
-    if (dispatch->mode != PP_RUN_SIM) sift_up(dispatch->heap, dispatch->n_heap);
-    dispatch->n_heap++;
+    const size_t base = (size_t)h * dispatch->n;
+    if (dispatch->in_heap[base + step]) return;
+    dispatch->in_heap[base + step] = true;
+    dispatch->heap[base + dispatch->n_heap[h]] = dispatch->rank[step];
+    if (dispatch->mode != PP_RUN_SIM) sift_up(dispatch->heap + base, dispatch->n_heap[h]);
+    dispatch->n_heap[h]++;
 }
 
 /* at is 0 unless the heap is a list. */
-void pp_dispatch_pop(pp_dispatch *dispatch, uint32_t at)
+void pp_dispatch_pop(pp_dispatch *dispatch, uint32_t h, uint32_t at)
 {
-    dispatch->in_heap[dispatch->by_rank[dispatch->heap[at]]] = false;
-    dispatch->heap[at] = dispatch->heap[--dispatch->n_heap];
-    if (dispatch->mode != PP_RUN_SIM) sift_down(dispatch->heap, dispatch->n_heap, at);
+    const size_t base = (size_t)h * dispatch->n;
+    uint32_t *heap = dispatch->heap + base;
+    dispatch->in_heap[base + dispatch->by_rank[heap[at]]] = false;
+    heap[at] = heap[--dispatch->n_heap[h]];
+    if (dispatch->mode != PP_RUN_SIM) sift_down(heap, dispatch->n_heap[h], at);
+}
+
+/* ---- domains ----------------------------------------------------------------------------------- */
+
+bool pp_dispatch_placed(const pp_dispatch *dispatch, uint32_t step, uint32_t phase)
+{
+    const pp_step *of = &dispatch->steps[step];
+    uint32_t domains = dispatch->shares.n;
+    if (dispatch->n_heaps == 1 || of->tasks[phase] < domains) return false;
+    return dispatch->mode == PP_RUN_SIM || of->tasks[phase] * pp_dispatch_task_ns(of) >= domains * PLACED_NS;
+}
+
+uint32_t pp_dispatch_part(const pp_dispatch *dispatch, uint32_t step, uint32_t phase, uint32_t h,
+                          uint32_t *first)
+{
+    uint32_t tasks = dispatch->steps[step].tasks[phase];
+    bool placed = pp_dispatch_placed(dispatch, step, phase);
+    *first = 0;
+    if (!placed || h == 0) return placed == (h == 0) ? 0 : tasks;
+    *first = (uint32_t)pp_share_first(&dispatch->shares, h - 1, tasks);
+    return (uint32_t)pp_share_first(&dispatch->shares, h, tasks);
 }
 
 /* ---- needs ------------------------------------------------------------------------------------- */
@@ -63,9 +87,14 @@ pp_ready pp_dispatch_open(pp_dispatch *dispatch, uint32_t step, uint32_t phase)
 {
     uint32_t tasks = dispatch->steps[step].tasks[phase];
     atomic_store_explicit(&dispatch->left[step], tasks, memory_order_relaxed);
-    /* release: what earlier phases wrote, and `left`, before a claim (acquire) of this phase */
-    atomic_store_explicit(&dispatch->claim[step], (uint64_t)phase << 32, memory_order_release);
-    push(dispatch, step);
+    for (uint32_t h = 0; h < dispatch->n_heaps; h++) {
+        uint32_t first = 0, end = tasks;
+        if (dispatch->n_heaps != 1) end = pp_dispatch_part(dispatch, step, phase, h, &first);
+        /* release: what earlier phases wrote, and `left`, before a claim (acquire) of this phase */
+        atomic_store_explicit(pp_dispatch_claim(dispatch, step, h), (uint64_t)phase << 32 | first,
+                              memory_order_release);
+        if (first != end) push(dispatch, step, h);
+    }
     return (pp_ready){.tasks = tasks, .ns = tasks * pp_dispatch_task_ns(&dispatch->steps[step])};
 }
 
@@ -119,7 +148,7 @@ void pp_dispatch_reset(pp_dispatch *dispatch)
 {
     size_t n = dispatch->n;
     memcpy(dispatch->pending, dispatch->need_count, n * sizeof *dispatch->pending);
-    memset(dispatch->in_heap, 0, n * sizeof *dispatch->in_heap);
-    dispatch->n_heap = 0;
+    memset(dispatch->in_heap, 0, dispatch->n_heaps * n * sizeof *dispatch->in_heap);
+    memset(dispatch->n_heap, 0, sizeof dispatch->n_heap);
     dispatch->steps_left = dispatch->n;
 }

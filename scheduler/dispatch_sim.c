@@ -2,7 +2,8 @@
  * Seeded interleavings on the caller. As many virtual workers as the executor has each hold at most one
  * claimed task; at every turn the generator either lets a free one claim a task of any ready step (ranks are
  * ignored) or lets a busy one run and finish its task. Tasks of a phase are claimed in an order drawn too.
- * The same seed, plan and number of earlier runs give the same order.
+ * The same seed, plan and number of earlier runs give the same order. Of several domains a worker takes what
+ * is common or its own, and now and then, or when there is nothing else, what is another's.
  *
  * Tasks that somebody else completes arrive in a list; taking one from it is a turn, too. With a world
  * (pp_executor_simulate) so is a turn of the world, time is virtual, and nothing here depends on a clock. */
@@ -45,7 +46,7 @@ static uint64_t divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* The task that the claim `i` of n means: start + i * stride, with a stride that meets every task. */
+/* The task that the claim `i` of n means: start + i * stride, with a stride that meets every one. */
 static uint32_t shuffled(const sim *of, uint32_t step, uint32_t phase, uint32_t i, uint32_t n)
 {
     uint64_t h = pp_hash_mix(pp_hash_mix(of->key, step), phase), stride = h % n;
@@ -53,18 +54,40 @@ static uint32_t shuffled(const sim *of, uint32_t step, uint32_t phase, uint32_t 
     return (uint32_t)(((h >> 32) % n + i * (stride % n)) % n);
 }
 
+/* How many entries a worker may draw from: of heap 0 and its own, or of all heaps. */
+static uint32_t entries(const pp_dispatch *dispatch, uint32_t own, bool all)
+{
+    uint32_t n = 0;
+    for (uint32_t h = 0; h < dispatch->n_heaps; h++)
+        if (all || h == 0 || h == own) n += dispatch->n_heap[h];
+    return n;
+}
+
+/* The heap of entry *at of those, and its place there. */
+static uint32_t heap_at(const pp_dispatch *dispatch, uint32_t own, bool all, uint32_t *at)
+{
+    for (uint32_t h = 0;; h++) {
+        if (!all && h != 0 && h != own) continue;
+        if (*at < dispatch->n_heap[h]) return h;
+        *at -= dispatch->n_heap[h];
+    }
+}
+
 static void claim_any(sim *of)
 {
     pp_dispatch *dispatch = of->dispatch;
-    uint32_t at = below(of, dispatch->n_heap), step = dispatch->by_rank[dispatch->heap[at]];
-    uint64_t claim =
-        atomic_fetch_add_explicit(&dispatch->claim[step], 1, memory_order_relaxed); /* one thread */
-    uint32_t phase = (uint32_t)(claim >> 32), i = (uint32_t)claim, tasks = dispatch->steps[step].tasks[phase];
-    if (i + 1 == tasks) pp_dispatch_pop(dispatch, at);
-    of->busy[of->n_busy++] = (virtual_worker){.slot = of->free_slots[--of->n_free],
-                                              .step = step,
-                                              .phase = phase,
-                                              .task = shuffled(of, step, phase, i, tasks)};
+    uint32_t slot = of->free_slots[--of->n_free], own = 1 + dispatch->slots[slot].job.domain, first;
+    bool all = dispatch->n_heaps != 1 && (draw(of) & 3) == 0;
+    if (entries(dispatch, own, all) == 0) all = true;
+    uint32_t at = below(of, entries(dispatch, own, all)), h = heap_at(dispatch, own, all, &at);
+    uint32_t step = pp_dispatch_entry(dispatch, h, at);
+    uint64_t claim = atomic_fetch_add_explicit(pp_dispatch_claim(dispatch, step, h), 1,
+                                               memory_order_relaxed); /* one thread */
+    uint32_t phase = (uint32_t)(claim >> 32), i = (uint32_t)claim;
+    uint32_t end = pp_dispatch_part(dispatch, step, phase, h, &first);
+    if (i + 1 == end) pp_dispatch_pop(dispatch, h, at);
+    uint32_t task = first + shuffled(of, step, phase, i - first, end - first);
+    of->busy[of->n_busy++] = (virtual_worker){.slot = slot, .step = step, .phase = phase, .task = task};
 }
 
 static void task_done(pp_dispatch *dispatch, uint32_t step, uint32_t phase, uint32_t n)
@@ -75,11 +98,6 @@ static void task_done(pp_dispatch *dispatch, uint32_t step, uint32_t phase, uint
         (void)pp_dispatch_open(dispatch, step, next);
     else
         (void)pp_dispatch_settle(dispatch, step);
-}
-
-static uint32_t phase_of(pp_dispatch *dispatch, uint32_t step)
-{
-    return (uint32_t)(atomic_load_explicit(&dispatch->claim[step], memory_order_relaxed) >> 32);
 }
 
 static void finish_any(sim *of)
@@ -117,7 +135,7 @@ static bool arrive_any(sim *of)
         dispatch->arrived[at] = dispatch->arrived[--dispatch->n_arrived];
     }
     pthread_mutex_unlock(&dispatch->lock);
-    if (any) task_done(dispatch, arrival.step, phase_of(dispatch, arrival.step), 1);
+    if (any) task_done(dispatch, arrival.step, pp_dispatch_at(dispatch, arrival.step), 1);
     return any;
 }
 
@@ -127,7 +145,7 @@ static bool take_back(pp_dispatch *dispatch)
     for (uint32_t i = 0; i < dispatch->n_waiting; i++) {
         uint32_t step = dispatch->waiting[i], n = pp_dispatch_take_back(dispatch, step);
         if (n == 0) continue;
-        task_done(dispatch, step, phase_of(dispatch, step), n);
+        task_done(dispatch, step, pp_dispatch_at(dispatch, step), n);
         any = true;
     }
     return any;
@@ -171,7 +189,7 @@ void pp_dispatch_sim(pp_dispatch *dispatch)
     pp_dispatch_reset(dispatch);
     (void)pp_dispatch_begin(dispatch);
     while (dispatch->steps_left != 0) {
-        bool can_claim = state.n_free != 0 && dispatch->n_heap != 0;
+        bool can_claim = state.n_free != 0 && entries(dispatch, 0, true) != 0;
         bool outside = dispatch->n_waiting != 0 && (draw(&state) & 3) == 0;
         if (outside && turn_outside(&state)) continue;
         if (can_claim && (state.n_busy == 0 || (draw(&state) & 1) != 0))

@@ -193,11 +193,10 @@ void pp_dispatch_arrive(pp_dispatch *dispatch, uint32_t step, uint32_t task, ppt
     /* acquire: pairs with begin_waiting */
     atomic_fetch_sub_explicit(&dispatch->away[step], 1, memory_order_acquire);
     const pp_begun *begun = &dispatch->begun[dispatch->begun_at[step] + task];
-    uint64_t claim = atomic_load_explicit(&dispatch->claim[step], memory_order_relaxed);
     if (is_noted(dispatch->options))
         note_task(dispatch,
-                  &(pp_task_record){step, (uint32_t)(claim >> 32), task, begun->worker, begun->start_ns,
-                                    pp_clock_ns()},
+                  &(pp_task_record){step, pp_dispatch_at(dispatch, step), task, begun->worker,
+                                    begun->start_ns, pp_clock_ns()},
                   true);
     if (status == PPTO_OK) return;
     pp_error own = {.code = PPTO_OK};

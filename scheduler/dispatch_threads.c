@@ -4,13 +4,16 @@
  * spins for a moment (a phase is often about to open) and then leaves the run, so that other runs of the
  * executor get it.
  *
+ * Of several domains (dispatch_parts.h) a worker prefers what is common or its own.
+ *
  * Somebody is woken only for work that pays for it: one worker for each WAKE_NS of what just became ready,
  * less what the thread that made it ready will take itself. That thread always goes on to claim, so no wake
  * is needed for progress, and none is lost that matters. */
 #include "scheduler/dispatch_parts.h"
 
 #define WAKE_NS 10000.0
-enum { SPIN_NS = 10000, SPIN_LOOKS = 32 };
+/* HELP_BYTES: what a task may read and still be taken over by a worker of another domain. */
+enum { SPIN_NS = 10000, SPIN_LOOKS = 32, HELP_BYTES = 8 << 20 };
 
 static void relax(void)
 {
@@ -23,24 +26,74 @@ static void relax(void)
 
 /* ---- under the lock ---------------------------------------------------------------------------- */
 
-static bool take_ready(pp_dispatch *dispatch, uint32_t *step, uint64_t *claim)
+typedef struct claimed {
+    uint32_t step, heap;
+    uint64_t claim;
+} claimed;
+
+/* Claims a task of the best step of heap h, unless a task of it reads more than `most`. */
+static bool claim_from(pp_dispatch *dispatch, uint32_t h, size_t most, claimed *out)
 {
-    while (dispatch->n_heap != 0) {
-        *step = dispatch->by_rank[dispatch->heap[0]];
+    while (dispatch->n_heap[h] != 0) {
+        out->heap = h;
+        out->step = pp_dispatch_entry(dispatch, h, 0);
+        if (dispatch->steps[out->step].task_bytes > most) return false;
         /* acquire: pairs with the release of pp_dispatch_open */
-        *claim = atomic_fetch_add_explicit(&dispatch->claim[*step], 1, memory_order_acquire);
-        uint32_t tasks = dispatch->steps[*step].tasks[*claim >> 32];
-        if ((uint32_t)*claim + 1 >= tasks) pp_dispatch_pop(dispatch, 0);
-        if ((uint32_t)*claim < tasks) return true;
+        out->claim =
+            atomic_fetch_add_explicit(pp_dispatch_claim(dispatch, out->step, h), 1, memory_order_acquire);
+        uint32_t end = pp_dispatch_end(dispatch, out->step, out->claim, h);
+        if ((uint32_t)out->claim + 1 >= end) pp_dispatch_pop(dispatch, h, 0);
+        if ((uint32_t)out->claim < end) return true;
     }
     return false;
 }
 
+/* From the common heap or the domain's own, whichever has the better rank on top. */
+static bool take_ready(pp_dispatch *dispatch, uint32_t domain, claimed *out)
+{
+    if (dispatch->n_heaps == 1) return claim_from(dispatch, 0, SIZE_MAX, out);
+    uint32_t own = 1 + domain;
+    const uint32_t *common = dispatch->heap, *mine = dispatch->heap + (size_t)own * dispatch->n;
+    bool first = dispatch->n_heap[own] != 0 && (dispatch->n_heap[0] == 0 || mine[0] < common[0]);
+    return claim_from(dispatch, first ? own : 0, SIZE_MAX, out) ||
+           claim_from(dispatch, first ? 0 : own, SIZE_MAX, out);
+}
+
+/* Of the other domains. */
+static bool take_foreign(pp_dispatch *dispatch, uint32_t domain, size_t most, claimed *out)
+{
+    for (uint32_t i = 1; i + 1 < dispatch->n_heaps; i++)
+        if (claim_from(dispatch, 1 + (domain + i) % dispatch->shares.n, most, out)) return true;
+    return false;
+}
+
+static bool any_ready(const pp_dispatch *dispatch)
+{
+    for (uint32_t h = 0; h < dispatch->n_heaps; h++)
+        if (dispatch->n_heap[h] != 0) return true;
+    return false;
+}
+
+/* For workers of the domain. */
+static bool ready_for(const pp_dispatch *dispatch, uint32_t domain)
+{
+    return dispatch->n_heap[0] != 0 || (dispatch->n_heaps != 1 && dispatch->n_heap[1 + domain] != 0);
+}
+
+/* Workers that look already and will find something. */
+static uint32_t looking(const pp_dispatch *dispatch)
+{
+    uint32_t n = 0;
+    for (uint32_t d = 0; d + 1 < dispatch->n_heaps || d == 0; d++)
+        if (ready_for(dispatch, d)) n += dispatch->spinning[d];
+    return n;
+}
+
 static void submit_slots(pp_dispatch *dispatch, uint64_t wanted)
 {
-    for (uint32_t i = 1; i < dispatch->n_slots && wanted != 0; i++) {
+    for (uint32_t i = 0; i < dispatch->n_slots && wanted != 0; i++) {
         pp_slot *slot = &dispatch->slots[i];
-        if (slot->submitted) continue;
+        if (slot->submitted || i == dispatch->home || !ready_for(dispatch, slot->job.domain)) continue;
         slot->submitted = true;
         dispatch->active++;
         wanted--;
@@ -63,15 +116,17 @@ static void wake(pp_dispatch *dispatch, pp_ready ready, uint32_t taken)
         pthread_cond_signal(&dispatch->changed);
         if (wanted != 0) wanted--;
     }
-    if (wanted > dispatch->spinning) submit_slots(dispatch, wanted - dispatch->spinning);
+    if (wanted == 0) return;
+    uint32_t already = looking(dispatch);
+    if (wanted > already) submit_slots(dispatch, wanted - already);
 }
 
 /* Looks for a change without the lock for a moment: true when there was one. */
-static bool spin(pp_dispatch *dispatch)
+static bool spin(pp_dispatch *dispatch, uint32_t domain)
 {
     uint32_t epoch = atomic_load_explicit(&dispatch->epoch, memory_order_relaxed);
     bool changed = false;
-    dispatch->spinning++;
+    dispatch->spinning[domain]++;
     pthread_mutex_unlock(&dispatch->lock);
     int64_t end = pp_clock_ns() + SPIN_NS;
     do {
@@ -82,8 +137,8 @@ static bool spin(pp_dispatch *dispatch)
         }
     } while (!changed && pp_clock_ns() < end);
     pthread_mutex_lock(&dispatch->lock);
-    dispatch->spinning--;
-    return changed || dispatch->n_heap != 0 || dispatch->steps_left == 0;
+    dispatch->spinning[domain]--;
+    return changed || ready_for(dispatch, domain) || dispatch->steps_left == 0;
 }
 
 /* ---- without the lock -------------------------------------------------------------------------- */
@@ -105,7 +160,7 @@ static bool advance(pp_dispatch *dispatch, uint32_t step, uint32_t phase, uint32
 
 static void tasks_done(pp_dispatch *dispatch, uint32_t step, uint32_t n)
 {
-    uint32_t phase = (uint32_t)(atomic_load_explicit(&dispatch->claim[step], memory_order_relaxed) >> 32);
+    uint32_t phase = pp_dispatch_at(dispatch, step);
     /* as in run_claims; after it the run may be over, unless this was the last task of the phase */
     if (atomic_fetch_sub_explicit(&dispatch->left[step], n, memory_order_acq_rel) == n)
         (void)advance(dispatch, step, phase, 0);
@@ -116,11 +171,14 @@ void pp_dispatch_threads_arrive(pp_dispatch *dispatch, uint32_t step)
     tasks_done(dispatch, step, 1);
 }
 
-/* Runs the claimed task and as many more of the step as it can claim. */
-static void run_claims(pp_dispatch *dispatch, uint32_t step, uint64_t claim, uint32_t slot)
+/* Runs the claimed task and as many more of the step as it can claim from that heap; of another domain's only
+ * this one: there may be something of its own meanwhile. */
+static void run_claims(pp_dispatch *dispatch, const claimed *got, uint32_t slot)
 {
-    const pp_step *of = &dispatch->steps[step];
-    while ((uint32_t)claim < of->tasks[claim >> 32]) {
+    const uint32_t step = got->step, own = 1 + dispatch->slots[slot].job.domain;
+    _Atomic uint64_t *counter = pp_dispatch_claim(dispatch, step, got->heap);
+    uint64_t claim = got->claim;
+    while ((uint32_t)claim < pp_dispatch_end(dispatch, step, claim, got->heap)) {
         uint32_t phase = (uint32_t)(claim >> 32);
         bool done = pp_dispatch_task(dispatch, step, phase, (uint32_t)claim, slot);
         /* release: what this task wrote; acquire: what the others wrote, for the one that opens what follows
@@ -128,8 +186,8 @@ static void run_claims(pp_dispatch *dispatch, uint32_t step, uint64_t claim, uin
         if (done && atomic_fetch_sub_explicit(&dispatch->left[step], 1, memory_order_acq_rel) == 1 &&
             !advance(dispatch, step, phase, 1))
             return;
-        claim =
-            atomic_fetch_add_explicit(&dispatch->claim[step], 1, memory_order_acquire); /* as in take_ready */
+        if (got->heap != 0 && got->heap != own) return;
+        claim = atomic_fetch_add_explicit(counter, 1, memory_order_acquire); /* as in claim_from */
     }
 }
 
@@ -154,7 +212,7 @@ static bool take_back(pp_dispatch *dispatch)
 static void rest(pp_dispatch *dispatch)
 {
     bool over = dispatch->n_waiting != 0 && pp_dispatch_over(dispatch);
-    if (over && (take_back(dispatch) || dispatch->n_heap != 0 || dispatch->steps_left == 0)) return;
+    if (over && (take_back(dispatch) || any_ready(dispatch) || dispatch->steps_left == 0)) return;
     dispatch->caller_waits = true;
     bool timed = dispatch->n_waiting != 0 && !over;
     (void)pp_condition_wait(&dispatch->changed, &dispatch->lock,
@@ -166,15 +224,19 @@ static void rest(pp_dispatch *dispatch)
  * after. */
 static void work(pp_dispatch *dispatch, uint32_t slot)
 {
+    const uint32_t domain = dispatch->slots[slot].job.domain;
+    const bool caller = slot == dispatch->home;
     while (dispatch->steps_left != 0) {
-        uint32_t step;
-        uint64_t claim;
-        if (take_ready(dispatch, &step, &claim)) {
+        claimed got;
+        bool found = take_ready(dispatch, domain, &got);
+        if (!found && dispatch->n_slots != 1 && spin(dispatch, domain)) continue;
+        if (found || take_foreign(dispatch, domain, caller ? SIZE_MAX : HELP_BYTES, &got)) {
             pthread_mutex_unlock(&dispatch->lock);
-            run_claims(dispatch, step, claim, slot);
+            run_claims(dispatch, &got, slot);
             pthread_mutex_lock(&dispatch->lock);
-        } else if (dispatch->n_slots == 1 || !spin(dispatch)) {
-            if (slot != 0) return;
+        } else if (!caller) {
+            return;
+        } else {
             rest(dispatch);
         }
     }
@@ -189,8 +251,9 @@ void pp_dispatch_slot_main(pp_job *job)
     work(dispatch, slot->index);
     slot->submitted = false;
     dispatch->active--;
-    /* A caller that rests looks again where tasks may wait: one may have begun to, in a run that is over. */
-    if (dispatch->caller_waits && (dispatch->active == 0 || dispatch->n_waiting != 0))
+    /* A caller that rests looks again where tasks may wait: one may have begun to, in a run that is over; and
+     * where there are some that this worker may not take. */
+    if (dispatch->caller_waits && (dispatch->active == 0 || dispatch->n_waiting != 0 || any_ready(dispatch)))
         pthread_cond_signal(&dispatch->changed);
     pthread_mutex_unlock(&dispatch->lock);
     (void)pp_dispatch_mark_inside(before);
@@ -199,7 +262,7 @@ void pp_dispatch_slot_main(pp_job *job)
 /* Takes back what no thread began and waits for those that are inside. */
 static void collect(pp_dispatch *dispatch)
 {
-    for (uint32_t i = 1; i < dispatch->n_slots; i++) {
+    for (uint32_t i = 0; i < dispatch->n_slots; i++) {
         pp_slot *slot = &dispatch->slots[i];
         if (!slot->submitted || !pp_executor_withdraw(dispatch->executor, &slot->job)) continue;
         slot->submitted = false;
@@ -215,7 +278,7 @@ void pp_dispatch_threads(pp_dispatch *dispatch)
     pthread_mutex_lock(&dispatch->lock);
     pp_dispatch_reset(dispatch);
     wake(dispatch, pp_dispatch_begin(dispatch), 1);
-    work(dispatch, 0);
+    work(dispatch, dispatch->home);
     collect(dispatch);
     pthread_mutex_unlock(&dispatch->lock);
 }

@@ -18,6 +18,7 @@ extern "C" {
 typedef struct pp_job {
     void (*fn)(struct pp_job *job);
     struct pp_job *next, *prev; /* in the queue */
+    uint32_t domain;            /* whose threads run it */
     bool queued;
 } pp_job;
 
@@ -33,27 +34,42 @@ typedef struct pp_executor_class {
     pp_executor_mode mode;
     ppto_status (*open)(pp_executor *executor, pp_error *err); /* sets executor->own */
     void (*close)(pp_executor *executor,
-                  bool forked);          /* waits for its threads; forked: there are none, only lets go */
-    void (*wake)(pp_executor *executor); /* lets one more thread call pp_executor_work soon, if it can */
+                  bool forked); /* waits for its threads; forked: there are none, only lets go */
+    /* Lets one more thread of the domain call pp_executor_work soon, if it can. */
+    void (*wake)(pp_executor *executor, uint32_t domain);
 } pp_executor_class;
+
+/* Jobs of one domain, oldest first. */
+typedef struct pp_job_queue {
+    pp_job *first, *last;
+} pp_job_queue;
 
 struct pp_executor {
     const pp_executor_class *class_of;
-    uint32_t workers; /* the calling thread included */
+    pp_domains domains;
+    uint32_t workers; /* of all domains, the calling thread included */
     uint64_t seed;
     pp_sim_world *world;  /* NULL unless simulated */
     void *own;            /* of the class */
-    pthread_mutex_t lock; /* of the queue; innermost: no other lock is taken under it */
-    pp_job *first, *last;
+    pthread_mutex_t lock; /* of the queues; innermost: no other lock is taken under it */
+    pp_job_queue queue[PP_MAX_DOMAINS];
     volatile uint32_t *birth; /* 1, and 0 in a forked child */
     int32_t pid;              /* used instead where the page of birth cannot be wiped on fork */
 };
 
 /* ---- executor.c -------------------------------------------------------------------------------- */
 
+/* The job runs on a thread of job->domain, if it runs. */
 void pp_executor_submit(pp_executor *executor, pp_job *job);
 bool pp_executor_withdraw(pp_executor *executor, pp_job *job); /* true: it was queued and will not run */
-void pp_executor_work(pp_executor *executor);         /* runs queued jobs until there is none; never throws */
+/* Runs queued jobs of the domain until there is none; never throws. */
+void pp_executor_work(pp_executor *executor, uint32_t domain);
+/* Threads the executor itself must have for a domain. Alone, the domain has the calling thread for one of
+ * its workers; of several nobody knows where callers will be, and one place stays empty in each run. */
+uint32_t pp_executor_room(const pp_executor *executor, uint32_t domain);
+void pp_executor_limit(pp_executor *executor, uint32_t most); /* at least 1; before anything is submitted */
+void *pp_executor_enter(const pp_executor *executor, uint32_t domain); /* domains.enter, if there is one */
+void pp_executor_leave(const pp_executor *executor, void *entered);
 bool pp_executor_forked(const pp_executor *executor); /* in a child of the process that created it */
 
 /* ---- executor_pthread.c, executor_tbb.cpp or executor_tbb_absent.c ----------------------------- */

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Workers of oneTBB, in an arena of this executor. The only C++ of the library: no type of it leaves this
- * file and nothing thrown leaves a function.
+ * Workers of oneTBB, in an arena for each domain of this executor. The only C++ of the library: no type of it
+ * leaves this file and nothing thrown leaves a function.
  *
- * Each wake enqueues one look at the queue of the executor. A look may run late, or never where oneTBB has no
+ * Each wake enqueues one look at the queue of a domain. A look may run late, or never where oneTBB has no
  * worker (one CPU), so it owns what it needs: a gate shared with the executor, closed when that goes. Nothing
- * waits for a look that has not begun. The arena keeps no place for an application thread: the caller of a
- * run helps on its own thread, outside. oneTBB's limit of threads is raised only when the executor was asked
- * for more than its default. */
+ * waits for a look that has not begun. A look binds its thread to the domain and unbinds it when it ends: an
+ * observer's exit is not called for threads that are inside when it is switched off, and they belong to the
+ * host. oneTBB's own help for NUMA is never used. An arena keeps no place for an application thread: the
+ * caller of a run helps on its own thread, outside. oneTBB's limit of threads is raised only when the
+ * executor was asked for more than its default. */
+#include <algorithm>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include <tbb/global_control.h>
 #include <tbb/info.h>
@@ -32,21 +37,24 @@ struct Gate {
 
 struct Crew {
     std::shared_ptr<Gate> gate;
-    tbb::task_arena arena;
-    Crew *next = nullptr; /* of the abandoned */
+    std::vector<std::unique_ptr<tbb::task_arena>> arenas; /* of each domain */
+    Crew *next = nullptr;                                 /* of the abandoned */
 
-    Crew(pp_executor *executor, int threads)
-        : gate(std::make_shared<Gate>()), arena(threads > 1 ? threads - 1 : 1, 0)
+    explicit Crew(pp_executor *executor) : gate(std::make_shared<Gate>())
     {
         gate->executor = executor;
         gate->inside = 0;
+        for (std::uint32_t d = 0; d < executor->domains.n; d++) {
+            const int room = static_cast<int>(pp_executor_room(executor, d));
+            arenas.push_back(std::make_unique<tbb::task_arena>(room > 0 ? room : 1, 0));
+        }
     }
 };
 
 /* In a forked child: crews whose threads are the parent's. Reachable, so that they do not look lost. */
 Crew *volatile abandoned;
 
-void look(Gate &gate) noexcept
+void look(Gate &gate, std::uint32_t domain) noexcept
 {
     pp_executor *executor;
     {
@@ -55,7 +63,9 @@ void look(Gate &gate) noexcept
         if (executor == nullptr) return;
         gate.inside++;
     }
-    pp_executor_work(executor);
+    void *entered = pp_executor_enter(executor, domain);
+    pp_executor_work(executor, domain);
+    pp_executor_leave(executor, entered);
     std::lock_guard<std::mutex> hold(gate.lock);
     gate.inside--;
     gate.left.notify_all();
@@ -68,8 +78,8 @@ ppto_status crew_open(pp_executor *executor, pp_error *err) noexcept
          * instead. */
         const std::size_t most =
             tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
-        if (executor->workers > most) executor->workers = static_cast<uint32_t>(most);
-        executor->own = new Crew(executor, static_cast<int>(executor->workers));
+        pp_executor_limit(executor, static_cast<std::uint32_t>(std::min<std::size_t>(most, UINT32_MAX)));
+        executor->own = new Crew(executor);
         return PPTO_OK;
     } catch (const std::bad_alloc &) {
         return pp_fail(err, PPTO_E_NOMEM, "no memory for an arena of oneTBB");
@@ -100,12 +110,12 @@ void crew_close(pp_executor *executor, bool forked) noexcept
 }
 
 /* A look that cannot be enqueued is no failure: the caller of the run does the work. */
-void crew_wake(pp_executor *executor) noexcept
+void crew_wake(pp_executor *executor, std::uint32_t domain) noexcept
 {
     Crew *crew = static_cast<Crew *>(executor->own);
     try {
         std::shared_ptr<Gate> gate = crew->gate;
-        crew->arena.enqueue([gate]() noexcept { look(*gate); });
+        crew->arenas[domain]->enqueue([gate, domain]() noexcept { look(*gate, domain); });
     } catch (...) {
     }
 }

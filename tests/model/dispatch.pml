@@ -8,7 +8,8 @@
  * Checklist: what each part stands for. Change both together.
  *   propagate      make_ready and drain of scheduler/dispatch_ready.c: settle, open or skip what waited
  *   wake           wake of dispatch_threads.c; taken = 0: the thread will not work on, so somebody must
- *   worker: take   take_ready and work; the best rank is the lowest number
+ *   worker: take   take_ready, take_foreign and work; the best rank is the lowest number; MINE is what is common
+ *                  or of the worker's domain; whether another's task is small enough to help with is a free choice
  *   worker: run    pp_dispatch_task of dispatch_task.c: skips, runs, or arms a wait (PP_STEP_ASYNC)
  *   worker: leave  the end of pp_dispatch_slot_main, which wakes a resting caller
  *   caller: rest   rest and take_back of dispatch_threads.c, with the count of waits begun meanwhile
@@ -18,7 +19,7 @@
  *   failure        note_failure of dispatch_task.c
  *
  * Without the count of waits begun (FORGET) a wait that begins while the caller takes back is never taken back:
- * the search must find that hang.
+ * the search must find that hang. So must it when the caller leaves tasks of other domains alone (SELFISH).
  *
  * Checked: no state without a way on but the end; every step settled exactly once; a step runs after all it
  * needs, and never twice; nobody touches the run when its caller has returned. */
@@ -33,6 +34,14 @@
 /* 2 needs 0 and 1; 3 needs 2; 4 needs 1; 5 needs 3 and 4. 1 and 4 wait for somebody else; 3 may fail. */
 #define NEEDS(t) ((t) == 2 -> 3 : ((t) == 3 -> 4 : ((t) == 4 -> 2 : ((t) == 5 -> 24 : 0))))
 #define WAITS(t) ((t) == 1 || (t) == 4)
+
+/* 2 belongs to domain 0, 3 and 5 to domain 1, where the odd workers are; the others are common. */
+#define MINE(me) (((me) & 1) == 0 -> 23 : 59)
+#ifdef SELFISH
+#define CALLERS MINE(0)
+#else
+#define CALLERS ALL
+#endif
 
 byte settled, ready, ran, armed, spoiled; /* bit sets of steps */
 bool looking, begun; /* the caller takes back; a wait began meanwhile */
@@ -82,7 +91,7 @@ inline wake(taken, i)
         do
         :: i < WORKERS ->
             if
-            :: place[i] == 0 ->
+            :: place[i] == 0 && (ready & MINE(i)) != 0 ->
                 place[i] = 1;
                 busy++;
                 break
@@ -97,7 +106,7 @@ inline wake(taken, i)
 
 proctype worker(byte me)
 {
-    byte t, i;
+    byte t, i, may;
     bool took;
 enter:
     if
@@ -109,17 +118,19 @@ end_idle:
 take:
     atomic {
         if
-        :: ready != 0 ->
+        :: (ready & (me == 0 -> CALLERS : ALL)) != 0 ->
+            may = ((ready & MINE(me)) != 0 -> MINE(me) : (me == 0 -> CALLERS : ALL));
             t = 0;
             do
-            :: (ready & BIT(t)) != 0 -> break
+            :: (ready & may & BIT(t)) != 0 -> break
             :: else -> t++
             od;
+            may = 0;
             ready = ready & ~BIT(t);
             assert((ran & BIT(t)) == 0 && (settled & NEEDS(t)) == NEEDS(t));
             ran = ran | BIT(t);
             goto task
-        :: ready == 0 && me != 0 ->
+        :: (ready & MINE(me)) == 0 && me != 0 ->
             place[me] = 0;
             busy--;
             if
@@ -130,8 +141,8 @@ take:
             fi;
             t = 0;
             goto enter
-        :: ready == 0 && me == 0 && settled == ALL -> goto shut
-        :: ready == 0 && me == 0 && settled != ALL -> goto rest
+        :: (ready & CALLERS) == 0 && me == 0 && settled == ALL -> goto shut
+        :: (ready & CALLERS) == 0 && me == 0 && settled != ALL -> goto rest
         fi
     }
 task:
@@ -173,7 +184,7 @@ task:
 rest: /* the lock is held from `take` on: nothing was ready and not all settled */
     atomic {
         if
-        :: ready != 0 || settled == ALL -> goto take
+        :: (ready & CALLERS) != 0 || settled == ALL -> goto take
         :: else
         fi;
         if
@@ -212,7 +223,7 @@ back: /* take_back: without the lock, one step after the other */
     }
     atomic {
         if
-        :: took || ready != 0 || settled == ALL || begun ->
+        :: took || (ready & CALLERS) != 0 || settled == ALL || begun ->
             took = false;
             looking = false;
             begun = false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Random plans on threads: every task reads, without any lock, what all it depends on has written. A missing
  * order shows as a race under ThreadSanitizer and as a wrong sum without it. Several application threads
- * share one executor and one pool, runs fail and are cancelled, dispatches are destroyed right after a run.
+ * share one executor, of one, two and three domains, and one pool, runs fail and are cancelled, dispatches
+ * are destroyed right after a run.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -147,14 +148,20 @@ static void *use(void *arg)
     return NULL;
 }
 
-int main(void)
+static uint32_t domain_of_caller(void *arg)
+{
+    return *(const uint32_t *)arg;
+}
+
+static int race(pp_domains domains)
 {
     user users[THREADS] = {0};
     pthread_t threads[THREADS];
     pp_executor *executor;
     pp_pool *pool;
     int bad = 0;
-    if (pp_executor_create("pthread", 4, 0, &executor, NULL) != PPTO_OK || pp_pool_create(&pool) != PPTO_OK)
+    if (pp_executor_create_in("pthread", &domains, 0, &executor, NULL) != PPTO_OK ||
+        pp_pool_create(&pool) != PPTO_OK)
         return 1;
     for (int i = 0; i < THREADS; i++) {
         users[i] = (user){.executor = executor, .pool = pool, .seed = 1000u * (uint64_t)(i + 1), .bad = 0};
@@ -166,6 +173,15 @@ int main(void)
     }
     pp_executor_destroy(executor);
     pp_pool_destroy(pool);
+    return bad;
+}
+
+int main(void)
+{
+    uint32_t second = 1;
+    int bad = race((pp_domains){.n = 1, .workers = {4}});
+    bad += race((pp_domains){.n = 2, .workers = {2, 2}});
+    bad += race((pp_domains){.n = 3, .workers = {1, 2, 1}, .here = domain_of_caller, .arg = &second});
     if (pp_heap_count().live != 0) bad++;
     if (bad != 0) fprintf(stderr, "%d bad\n", bad);
     return bad != 0;

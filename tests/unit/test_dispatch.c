@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "executor_rows.h"
 #include "scheduler/dispatch.h"
 
 enum { MOST_STEPS = 30, MOST_TASKS = 5, MOST_PHASES = 3, MOST_NEEDS = 3 };
@@ -162,15 +163,15 @@ static bool all_complete(const plan *of)
 Test(scheduler_dispatch, random_plans_run_in_order_on_all_executors)
 {
     static plan of;
-    for (size_t e = 0; pp_executor_at(e) != NULL; e++) {
-        pp_executor *executor = executor_of(pp_executor_at(e), 4, 7);
+    for (size_t e = 0; row_name(e) != NULL; e++) {
+        pp_executor *executor = row_executor(e, 4, 7);
         for (uint64_t seed = 0; seed < 150; seed++) {
             make(&of, seed);
             pp_dispatch *dispatch = dispatch_of(&of, executor);
             for (int run = 0; run < 3; run++) {
                 clear(&of);
                 cr_expect_eq(pp_dispatch_run(dispatch, NULL, NULL, NULL), PPTO_OK);
-                cr_expect(all_complete(&of), "%s, seed %d", pp_executor_at(e), (int)seed);
+                cr_expect(all_complete(&of), "%s, seed %d", row_name(e), (int)seed);
             }
             pp_dispatch_destroy(dispatch);
         }
@@ -194,8 +195,8 @@ static uint32_t first_failure(const plan *of, char *text, size_t size)
 Test(scheduler_dispatch, reports_the_earliest_failure_whatever_the_timing)
 {
     static plan of;
-    for (size_t e = 0; pp_executor_at(e) != NULL; e++) {
-        pp_executor *executor = executor_of(pp_executor_at(e), 4, 3);
+    for (size_t e = 0; row_name(e) != NULL; e++) {
+        pp_executor *executor = row_executor(e, 4, 3);
         for (uint64_t seed = 0; seed < 200; seed++) {
             char text[64] = "";
             uint32_t failed;
@@ -210,7 +211,7 @@ Test(scheduler_dispatch, reports_the_earliest_failure_whatever_the_timing)
                 ppto_status status = pp_dispatch_run(dispatch, NULL, &failed, &err);
                 cr_expect_eq(status, expected == UINT32_MAX ? PPTO_OK : PPTO_E_VALUE);
                 cr_expect(failed == expected && strcmp(err.text, text) == 0, "%s, seed %d: %s instead of %s",
-                          pp_executor_at(e), (int)seed, err.text, text);
+                          row_name(e), (int)seed, err.text, text);
                 cr_expect_eq(of.wrong, 0);
             }
             memset(of.fails, 0, sizeof of.fails);
@@ -226,8 +227,8 @@ Test(scheduler_dispatch, reports_the_earliest_failure_whatever_the_timing)
 Test(scheduler_dispatch, stops_at_cancel_and_deadline)
 {
     static plan of;
-    for (size_t e = 0; pp_executor_at(e) != NULL; e++) {
-        pp_executor *executor = executor_of(pp_executor_at(e), 3, 1);
+    for (size_t e = 0; row_name(e) != NULL; e++) {
+        pp_executor *executor = row_executor(e, 3, 1);
         make_diamond(&of, 10, 4);
         of.cancels = 0;
         pp_dispatch *dispatch = dispatch_of(&of, executor);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "executor_rows.h"
 #include "scheduler/dispatch.h"
 
 enum { MOST_STEPS = 30, MOST_NEEDS = 3, MOST_TASKS = 4 };
@@ -215,8 +216,8 @@ Test(dispatch_wait, completions_in_any_order_keep_the_order_of_needs)
 {
     static plan of;
     pthread_t thread = start_completer();
-    for (size_t e = 0; pp_executor_at(e) != NULL; e++) {
-        pp_executor *executor = executor_of(pp_executor_at(e), 3, 5);
+    for (size_t e = 0; row_name(e) != NULL; e++) {
+        pp_executor *executor = row_executor(e, 3, 5);
         for (uint64_t seed = 0; seed < 150; seed++) {
             make(&of, seed);
             of.early = seed % 4 == 0;
@@ -225,7 +226,7 @@ Test(dispatch_wait, completions_in_any_order_keep_the_order_of_needs)
             for (int run = 0; run < 3; run++) {
                 clear(&of);
                 cr_expect_eq(pp_dispatch_run(of.dispatch, NULL, NULL, NULL), PPTO_OK);
-                expect_whole(&of, pp_executor_at(e), seed);
+                expect_whole(&of, row_name(e), seed);
             }
             cr_expect_eq(pp_heap_count().allocations, before);
             pp_dispatch_destroy(of.dispatch);
@@ -265,8 +266,8 @@ Test(dispatch_wait, failures_spoil_what_needs_them_and_all_else_finishes)
 {
     static plan of;
     pthread_t thread = start_completer();
-    for (size_t e = 0; pp_executor_at(e) != NULL; e++) {
-        pp_executor *executor = executor_of(pp_executor_at(e), 3, 5);
+    for (size_t e = 0; row_name(e) != NULL; e++) {
+        pp_executor *executor = row_executor(e, 3, 5);
         for (uint64_t seed = 0; seed < 200; seed++) {
             make(&of, seed);
             for (uint32_t i = 0; i < of.n; i++) of.fails[i] = draw(&of, 6) == 0;
@@ -278,9 +279,8 @@ Test(dispatch_wait, failures_spoil_what_needs_them_and_all_else_finishes)
                 clear(&of);
                 ppto_status status = pp_dispatch_run(of.dispatch, &options, &failed, NULL);
                 cr_expect_eq(status == PPTO_OK, expected == of.n);
-                if (expected < of.n)
-                    cr_expect_eq(failed, expected, "%s, seed %d", pp_executor_at(e), (int)seed);
-                expect_spoiled(&of, options.keep_going, pp_executor_at(e), seed);
+                if (expected < of.n) cr_expect_eq(failed, expected, "%s, seed %d", row_name(e), (int)seed);
+                expect_spoiled(&of, options.keep_going, row_name(e), seed);
             }
             pp_dispatch_destroy(of.dispatch);
         }
@@ -306,8 +306,8 @@ static void *cancel_soon(void *arg)
 Test(dispatch_wait, cancel_and_deadline_end_a_run_that_only_waits)
 {
     static plan of;
-    for (size_t e = 0; pp_executor_at(e) != NULL; e++) {
-        pp_executor *executor = executor_of(pp_executor_at(e), 3, 5);
+    for (size_t e = 0; row_name(e) != NULL; e++) {
+        pp_executor *executor = row_executor(e, 3, 5);
         for (uint64_t seed = 1; seed < 8; seed++) {
             do make(&of, seed++);
             while (of.nodes[0].waits == 0);
@@ -333,8 +333,8 @@ Test(dispatch_wait, cancel_and_deadline_end_a_run_that_only_waits)
 Test(dispatch_wait, a_failure_takes_back_what_only_waits)
 {
     static plan of;
-    for (size_t e = 0; pp_executor_at(e) != NULL; e++) {
-        pp_executor *executor = executor_of(pp_executor_at(e), 2, 5);
+    for (size_t e = 0; row_name(e) != NULL; e++) {
+        pp_executor *executor = row_executor(e, 2, 5);
         memset(&of, 0, sizeof of);
         of.n = 4;
         of.never = true;
@@ -354,7 +354,7 @@ Test(dispatch_wait, a_failure_takes_back_what_only_waits)
         cr_expect_eq(pp_dispatch_run(of.dispatch, NULL, &failed, NULL), PPTO_E_VALUE);
         cr_expect_eq(failed, 2);
         cr_expect(!pp_dispatch_succeeded(of.dispatch, 0));
-        cr_expect(of.nodes[1].done == 0 && !pp_dispatch_succeeded(of.dispatch, 1), "%s", pp_executor_at(e));
+        cr_expect(of.nodes[1].done == 0 && !pp_dispatch_succeeded(of.dispatch, 1), "%s", row_name(e));
         pp_dispatch_destroy(of.dispatch);
         pp_executor_destroy(executor);
     }
