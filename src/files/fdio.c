@@ -61,9 +61,17 @@ static ppto_status look(const pp_files_watch *watch, size_t n, pp_error *err)
     return watch->stopped ? watch->stopped(watch->arg, err) : PPTO_OK;
 }
 
-static ppto_status read_fd(void *arg, void *bytes, size_t n, size_t *got, pp_error *err)
+ppto_status pp_files_read_by(const pp_files_watch *watch, int fd, void *bytes, size_t n, size_t *got,
+                             pp_error *err)
 {
-    return pp_files_read(*(int *)arg, bytes, n, got, err);
+    return watch && watch->move ? watch->move(watch, false, fd, bytes, n, got, err)
+                                : pp_files_read(fd, bytes, n, got, err);
+}
+
+static ppto_status read_fd(void *arg, void *bytes, size_t n, size_t *got, const pp_files_watch *watch,
+                           pp_error *err)
+{
+    return pp_files_read_by(watch, *(int *)arg, bytes, n, got, err);
 }
 
 static int64_t left_in_fd(void *arg)
@@ -79,16 +87,23 @@ pp_files_from pp_files_from_fd(int *fd)
 ppto_status pp_files_read_watched(const pp_files_from *from, void *bytes, size_t n, size_t *got,
                                   const pp_files_watch *watch, pp_error *err)
 {
-    if (!watch) return from->read(from->arg, bytes, n, got, err);
+    if (!watch) return from->read(from->arg, bytes, n, got, NULL, err);
     for (*got = 0; *got < n;) {
         size_t left = n - *got, step;
         left = left < PP_FILES_STEP ? left : PP_FILES_STEP;
-        PP_TRY(from->read(from->arg, (unsigned char *)bytes + *got, left, &step, err));
+        PP_TRY(from->read(from->arg, (unsigned char *)bytes + *got, left, &step, watch, err));
         *got += step;
         PP_TRY(look(watch, step, err));
         if (step < left) break;
     }
     return PPTO_OK;
+}
+
+ppto_status pp_files_write_by(const pp_files_watch *watch, int fd, const void *bytes, size_t n, pp_error *err)
+{
+    size_t got;
+    if (!watch || !watch->move) return pp_files_write(fd, bytes, n, err);
+    return watch->move(watch, true, fd, (void *)(uintptr_t)bytes, n, &got, err); /* only read */
 }
 
 ppto_status pp_files_write_watched(int fd, const void *bytes, size_t n, const pp_files_watch *watch,
@@ -97,7 +112,7 @@ ppto_status pp_files_write_watched(int fd, const void *bytes, size_t n, const pp
     if (!watch) return pp_files_write(fd, bytes, n, err);
     for (size_t at = 0; at < n;) {
         size_t step = n - at < PP_FILES_STEP ? n - at : PP_FILES_STEP;
-        PP_TRY(pp_files_write(fd, (const unsigned char *)bytes + at, step, err));
+        PP_TRY(pp_files_write_by(watch, fd, (const unsigned char *)bytes + at, step, err));
         PP_TRY(look(watch, step, err));
         at += step;
     }

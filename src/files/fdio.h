@@ -18,20 +18,33 @@ typedef struct pp_files_watch {
     ppto_status (*stopped)(const void *arg, pp_error *err); /* no PPTO_OK: the transfer ends with it */
     const void *arg;
     _Atomic uint64_t *moved; /* counts bytes; NULL: nobody asks */
+    /* Moves the bytes at the position of fd, and the position, as pp_files_read and pp_files_write do, in
+     * their stead; may end with what `stopped` says. NULL: those do it. */
+    ppto_status (*move)(const struct pp_files_watch *watch, bool write, int fd, void *bytes, size_t n,
+                        size_t *got, pp_error *err);
 } pp_files_watch;
-enum { PP_FILES_STEP = 4 << 20 }; /* bytes from question to question */
+enum { PP_FILES_STEP = 16 << 20 }; /* bytes from question to question */
 
 /* Reads until n bytes came or the end of the file; *got says how many.
  * returns  PPTO_OK also at the end of the file; PPTO_E_IO */
 ppto_status pp_files_read(int fd, void *bytes, size_t n, size_t *got, pp_error *err);
 
+/* The same by watch->move, where there is one. */
+ppto_status pp_files_read_by(const pp_files_watch *watch, int fd, void *bytes, size_t n, size_t *got,
+                             pp_error *err);
+
 /* Writes all n bytes.
  * returns  PPTO_OK; PPTO_E_LIMIT when the disk is full or a quota or file size limit is reached; PPTO_E_IO */
 ppto_status pp_files_write(int fd, const void *bytes, size_t n, pp_error *err);
+/* The same by watch->move, where there is one. */
+ppto_status pp_files_write_by(const pp_files_watch *watch, int fd, const void *bytes, size_t n,
+                              pp_error *err);
 
 /* Whatever bytes come from, in order. */
 typedef struct pp_files_from {
-    ppto_status (*read)(void *arg, void *bytes, size_t n, size_t *got, pp_error *err); /* as pp_files_read */
+    /* as pp_files_read; watch: whose `move` reads where the bytes are those of a descriptor; NULL: none */
+    ppto_status (*read)(void *arg, void *bytes, size_t n, size_t *got, const pp_files_watch *watch,
+                        pp_error *err);
     int64_t (*left)(void *arg); /* bytes until the end; -1: not known */
     void *arg;
 } pp_files_from;

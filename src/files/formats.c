@@ -106,11 +106,12 @@ typedef struct stretch {
     int64_t left;
 } stretch;
 
-static ppto_status read_stretch(void *arg, void *bytes, size_t n, size_t *got, pp_error *err)
+static ppto_status read_stretch(void *arg, void *bytes, size_t n, size_t *got, const pp_files_watch *watch,
+                                pp_error *err)
 {
     stretch *s = arg;
     if ((int64_t)n > s->left) n = (size_t)s->left;
-    PP_TRY(pp_files_read(s->fd, bytes, n, got, err));
+    PP_TRY(pp_files_read_by(watch, s->fd, bytes, n, got, err));
     s->left -= (int64_t)*got;
     return PPTO_OK;
 }

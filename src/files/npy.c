@@ -116,7 +116,7 @@ ppto_status pp_npy_data_from(const pp_files_from *from, const pp_npy_info *info,
         PP_TRY(read_rows(from, info, dst, size, watch, err));
     unsigned char more;
     size_t got;
-    PP_TRY(from->read(from->arg, &more, 1, &got, err));
+    PP_TRY(from->read(from->arg, &more, 1, &got, NULL, err));
     if (got != 0) return pp_fail(err, PPTO_E_FORMAT, "bytes follow the array");
     return PPTO_OK;
 }
@@ -168,6 +168,6 @@ ppto_status pp_npy_write(int fd, ppto_dtype dtype, int rank, const int64_t *shap
     char head[PP_NPY_HEADER];
     size_t n, bytes;
     PP_TRY(pp_npy_make_header(dtype, rank, shape, head, &n, &bytes, err));
-    PP_TRY(pp_files_write(fd, head, n, err));
+    PP_TRY(pp_files_write_by(watch, fd, head, n, err));
     return pp_files_write_watched(fd, data, bytes, watch, err);
 }

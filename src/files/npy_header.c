@@ -236,13 +236,13 @@ static ppto_status read_start(const pp_files_from *from, size_t *length, pp_erro
     unsigned char b[12] = {0};
     size_t got;
     *length = 0;
-    PP_TRY(from->read(from->arg, b, 8, &got, err));
+    PP_TRY(from->read(from->arg, b, 8, &got, NULL, err));
     if (got < 6 || memcmp(b, "\x93NUMPY", 6) != 0) return pp_fail(err, PPTO_E_FORMAT, "this is no NPY file");
     if (got < 8) return malformed(err, "cut off");
     if (b[6] < 1 || b[6] > 3 || b[7] != 0)
         return pp_fail(err, PPTO_E_FORMAT, "NPY version %d.%d is unknown", b[6], b[7]);
     size_t width = b[6] == 1 ? 2 : 4;
-    PP_TRY(from->read(from->arg, b + 8, width, &got, err));
+    PP_TRY(from->read(from->arg, b + 8, width, &got, NULL, err));
     if (got < width) return malformed(err, "cut off");
     *length = (size_t)b[8] | (size_t)b[9] << 8 | (size_t)b[10] << 16 | (size_t)b[11] << 24;
     if (*length > LARGEST_HEADER) return malformed(err, "longer than 65536 bytes");
@@ -253,7 +253,7 @@ static ppto_status read_text(const pp_files_from *from, char *text, size_t lengt
                              pp_error *err)
 {
     size_t got;
-    PP_TRY(from->read(from->arg, text, length, &got, err));
+    PP_TRY(from->read(from->arg, text, length, &got, NULL, err));
     if (got < length) return malformed(err, "cut off");
     return pp_npy_parse_header(text, length, info, err);
 }

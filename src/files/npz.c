@@ -100,7 +100,8 @@ static ppto_status check_claim(const zip_stat_t *facts, const pp_source *source,
                    (unsigned long long)facts->size);
 }
 
-static ppto_status read_entry(void *arg, void *bytes, size_t n, size_t *got, pp_error *err)
+static ppto_status read_entry(void *arg, void *bytes, size_t n, size_t *got,
+                              PP_UNUSED const pp_files_watch *watch, pp_error *err)
 {
     pp_npz *npz = arg;
     *got = 0;

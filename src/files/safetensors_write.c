@@ -101,7 +101,7 @@ ppto_status pp_safetensors_write(int fd, const pp_files_entry *entries, size_t n
     size_t *order = pp_calloc(n, sizeof *order);
     if (order == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
     ppto_status status = pp_safetensors_head(entries, n, order, &head, err);
-    if (status == PPTO_OK) status = pp_files_write(fd, head.at, head.n, err);
+    if (status == PPTO_OK) status = pp_files_write_by(watch, fd, head.at, head.n, err);
     for (size_t i = 0; i < n && status == PPTO_OK; i++) {
         size_t bytes;
         status = bytes_of(&entries[order[i]], &bytes, err);

@@ -19,14 +19,14 @@ void pp_progress_add(pp_progress *progress, uint64_t work)
     atomic_fetch_add_explicit(&progress->done, work, memory_order_relaxed);
 }
 
-static ppto_status stopped(const void *control, pp_error *err)
+static ppto_status stopped(const void *program, pp_error *err)
 {
-    return pp_run_stopped(control, err);
+    return pp_run_stopped(((const ppto_program *)program)->control, err);
 }
 
-pp_files_watch pp_progress_watch(ppto_program *program, const pp_run_control *control)
+pp_files_watch pp_progress_watch(ppto_program *program)
 {
-    return (pp_files_watch){stopped, control, &program->progress.moved};
+    return (pp_files_watch){stopped, program, &program->progress.moved, pp_file_move};
 }
 
 uint64_t pp_progress_group_task(const pp_instance_group *group)

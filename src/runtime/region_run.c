@@ -40,7 +40,7 @@ static ppto_status find_memory(pp_region_run *r, const pp_region_part *part)
 /* Inputs that stay in their file although no piece of them can be read alone: read whole. */
 static ppto_status load_inputs(pp_region_run *r)
 {
-    const pp_files_watch watch = pp_progress_watch(r->p, r->p->control);
+    const pp_files_watch watch = pp_progress_watch(r->p);
     for (uint32_t i = 0; i < r->region->places.n; i++) {
         const pp_place *place = &r->region->places.at[i];
         if (place->kind != PP_AT_INPUT || r->at[i].streamed || !r->at[i].array->file) continue;

@@ -44,7 +44,7 @@ bool pp_run_by_pieces(const pp_run_state *r)
 /* What stays in files, into memory: for a run in one piece. */
 ppto_status pp_run_load_files(pp_run_state *r)
 {
-    const pp_files_watch watch = pp_progress_watch(r->p, r->control);
+    const pp_files_watch watch = pp_progress_watch(r->p);
     for (size_t i = 0; i < r->plan->inputs.n; i++)
         if (r->inputs[i]->file) PP_TRY(pp_tracing_load(r->p, r->inputs[i], &r->inputs[i], &watch, r->err));
     return PPTO_OK;
@@ -52,7 +52,7 @@ ppto_status pp_run_load_files(pp_run_state *r)
 
 ppto_status pp_run_save_sinks(pp_run_state *r)
 {
-    const pp_files_watch watch = pp_progress_watch(r->p, r->control);
+    const pp_files_watch watch = pp_progress_watch(r->p);
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
         ppto_array *a = r->results[pp_run_first_of(r, i)];
         if (r->p->sinks[i] && a) PP_TRY(pp_tracing_save(r->p, a, r->p->sinks[i], &watch, r->err));

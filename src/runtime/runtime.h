@@ -447,8 +447,11 @@ void pp_progress_add(pp_progress *progress, uint64_t work);      /* so much more
 uint64_t pp_progress_group_task(const pp_instance_group *group); /* work of a task */
 uint64_t pp_progress_groups(const pp_instance *instance);        /* work of a run in one piece */
 /* Stops the transfers of a run that is to stop, and counts their bytes. */
-struct pp_run_control; /* runtime/sync.h */
-pp_files_watch pp_progress_watch(ppto_program *program, const struct pp_run_control *control);
+struct pp_run_control;                                   /* runtime/sync.h */
+pp_files_watch pp_progress_watch(ppto_program *program); /* of the run that has it */
+/* file_moves.c : pp_files_watch.move of a run. E_LIMIT, E_NOMEM: the engine cannot be had */
+ppto_status pp_file_move(const pp_files_watch *watch, bool write, int fd, void *bytes, size_t n, size_t *got,
+                         pp_error *err);
 
 /* ---- run.c
  * ---------------------------------------------------------------------------------------------------------------

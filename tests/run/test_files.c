@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs over files, by the public interface: how far they are, sources and sinks of graphs. */
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include "async_common.h"
 #include "runtime/async_run.h"
 
@@ -420,6 +423,37 @@ Test(files, a_sink_that_cannot_be_written_fails_the_run)
     cr_expect_eq(ppto_eval(y, &result, NULL), PPTO_E_IO);
     cr_expect(strstr(ppto_error_text(ctx), "/nowhere/at.npy"), "%s", ppto_error_text(ctx));
     ppto_graph_destroy(g);
+}
+
+/* A pipe that nobody reads holds up the engine, not the run: it ends when it is told to. */
+Test(files, a_run_that_writes_to_a_full_pipe_can_be_stopped)
+{
+    const char *pipe = path_of("pipe");
+    cr_assert_eq(mkfifo(pipe, 0600), 0);
+    int reader = open(pipe, O_RDONLY | O_NONBLOCK);
+    cr_assert_geq(reader, 0);
+    for (int deadline = 0; deadline < 2; deadline++) {
+        ppto_run_options options = PPTO_RUN_OPTIONS_INIT;
+        ppto_graph *g = ppto_graph_create(ctx);
+        ppto_tensor *y = ppto_sink(g, ppto_exp(ppto_input(g, "x", PPTO_F32, "1000000")), pipe);
+        ppto_array *x = ppto_array_fill(ctx, PPTO_F32, 1, (int64_t[]){1000000}, "zeros", "x");
+        ppto_program *p = NULL;
+        ppto_run *run;
+        options.deadline_ns = deadline ? 50000000 : 0;
+        cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+        cr_assert_eq(ppto_program_bind(p, 0, x), PPTO_OK);
+        cr_assert_eq(ppto_program_start(p, &options, &run), PPTO_OK);
+        cr_expect_eq(ppto_run_wait(run, 20000000), PPTO_E_TIMEOUT, "the pipe is full");
+        if (!deadline) cr_expect_eq(ppto_run_cancel(run, "nobody reads"), PPTO_OK);
+        cr_expect_eq(ppto_run_wait(run, -1), deadline ? PPTO_E_DEADLINE : PPTO_E_CANCELLED, "%s",
+                     ppto_error_text(ctx));
+        ppto_run_release(run);
+        ppto_program_destroy(p);
+        ppto_array_release(x);
+        ppto_graph_destroy(g);
+    }
+    close(reader);
+    remove_all();
 }
 
 Test(files, progress_of_wrong_calls)

@@ -176,7 +176,7 @@ static ppto_status stop(PP_UNUSED const void *arg, pp_error *err)
 
 Test(files_formats, a_watch_ends_the_writing_of_an_archive)
 {
-    const pp_files_watch watch = {stop, NULL, NULL};
+    const pp_files_watch watch = {.stopped = stop};
     for (size_t i = 0; i < ARCHIVES; i++) {
         pp_error err = {0};
         cr_expect_eq(pp_files_save(archives[i], three, 3, &watch, &err), PPTO_E_CANCELLED, "%s", err.text);

@@ -255,13 +255,13 @@ static ppto_status stop_at(const void *arg, pp_error *err)
 
 Test(files_npy, a_watch_counts_what_is_moved_and_ends_it)
 {
-    enum { N = 9 << 20 }; /* more than two steps */
+    enum { N = 2 * PP_FILES_STEP + (1 << 20) };
     const int64_t shape[] = {N};
     char *data = calloc(N, 1);
     _Atomic uint64_t moved = 0;
     for (int last = 1; last <= 4; last++) {
         int left = last, *arg = &left;
-        pp_files_watch watch = {stop_at, &arg, &moved};
+        pp_files_watch watch = {stop_at, &arg, &moved, NULL};
         pp_npy_info info;
         int fd = memfd_create("npy", 0);
         moved = 0;
