@@ -26,7 +26,7 @@ const char *pp_block_kind_name(pp_block_kind kind)
 /* Number 0 of places, groups and plans stands for "not known". */
 static bool make_first(pp_ledger *l)
 {
-    const pp_ledger_group unknown = {.operator_name = "?"};
+    const pp_ledger_group unknown = {.operator_name = "not recorded"};
     const pp_ledger_plan_row none = {.bytes = 0};
     const ppto_site nowhere = {NULL, NULL, 0, 0};
     return pp_vec_push(&l->sites, nowhere) == PPTO_OK && pp_vec_push(&l->groups, unknown) == PPTO_OK &&
@@ -65,6 +65,11 @@ void pp_ledger_destroy(pp_ledger *l)
 int pp_ledger_level(const pp_ledger *l)
 {
     return l == NULL ? 0 : l->level;
+}
+
+void pp_ledger_use_stacks(pp_ledger *l, pp_stacks *stacks)
+{
+    l->stacks = stacks;
 }
 
 void pp_ledger_now(pp_ledger *l)
@@ -237,11 +242,11 @@ void pp_ledger_hold(pp_ledger *l, const void *at, pp_hold hold, ppto_site site, 
     pthread_mutex_unlock(l->lock);
 }
 
-void pp_ledger_drop(pp_ledger *l, const void *at, pp_hold hold, ppto_site site)
+void pp_ledger_drop(pp_ledger *l, const void *at, pp_hold hold, ppto_site site, uint32_t stack)
 {
     pp_block *block = enter(l, at);
     if (block == NULL) return;
-    pp_block_drop_hold(l, block, hold, site);
+    pp_block_drop_hold(l, block, hold, site, stack);
     if (hold == PP_HOLD_PENDING || (hold == PP_HOLD_BINDING && block->ever_used)) use(l, block);
     judge(l, block);
     pthread_mutex_unlock(l->lock);
@@ -252,7 +257,7 @@ void pp_ledger_change(pp_ledger *l, const void *at, pp_hold from, pp_hold to, pp
     pp_block *block = enter(l, at);
     if (block == NULL) return;
     pp_block_add_hold(l, block, to, site, 0);
-    pp_block_drop_hold(l, block, from, site);
+    pp_block_drop_hold(l, block, from, site, 0);
     judge(l, block);
     pthread_mutex_unlock(l->lock);
 }

@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "base/base.h"
+#include "base/stack.h"
 
 typedef struct pp_ledger pp_ledger;
 
@@ -40,6 +41,7 @@ typedef enum pp_hold {
     PP_HOLD_SYNC,       /* a started run that waits for its turn: a stream, an event, memory */
     PP_HOLD_IO,         /* a read or write under way */
     PP_HOLD_PLAN,       /* the plan cache */
+    PP_HOLD_GIVEN,      /* nobody: a release that did not say which of the user's it was */
     PP_HOLDS
 } pp_hold;
 const char *pp_hold_name(pp_hold hold);
@@ -62,6 +64,8 @@ typedef struct pp_tag {
 pp_ledger *pp_ledger_create(int level, pthread_mutex_t *lock);
 void pp_ledger_destroy(pp_ledger *ledger); /* NULL is fine */
 int pp_ledger_level(const pp_ledger *ledger);
+/* What numbers of stacks mean; it must outlive the ledger's use. */
+void pp_ledger_use_stacks(pp_ledger *ledger, pp_stacks *stacks);
 
 /* ---- for the pool, with its lock ---- */
 
@@ -71,9 +75,9 @@ void pp_ledger_gave(pp_ledger *ledger, void *block, uint64_t bytes);
 /* ---- for everyone, without it ---- */
 
 void pp_ledger_hold(pp_ledger *ledger, const void *block, pp_hold hold, ppto_site site, uint32_t stack);
-/* One hold of the kind less. Which one of several of the user's: one taken in the function that gives it
- * back, else it stays open (ledger_hold.c). */
-void pp_ledger_drop(pp_ledger *ledger, const void *block, pp_hold hold, ppto_site site);
+/* One hold of the kind less. Which one of several of the user's: ledger_hold.c. stack: of the release, or 0.
+ */
+void pp_ledger_drop(pp_ledger *ledger, const void *block, pp_hold hold, ppto_site site, uint32_t stack);
 void pp_ledger_change(pp_ledger *ledger, const void *block, pp_hold from, pp_hold to, ppto_site site);
 /* The block holds another value now: its old group loses it, the tag's gets it. */
 void pp_ledger_renew(pp_ledger *ledger, const void *block, const pp_tag *tag);

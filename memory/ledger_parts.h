@@ -31,7 +31,7 @@ typedef enum pp_part_kind {
 
 typedef struct pp_hold_row {
     struct pp_hold_row *next;
-    uint32_t site, stack, count;
+    uint32_t site, stack, count; /* of GIVEN: where it was given back, and in stack the place it is one of */
     uint8_t kind;
 } pp_hold_row;
 
@@ -91,8 +91,9 @@ typedef struct pp_mark {
 struct pp_ledger {
     int level;
     pthread_mutex_t *lock;
-    pp_moment now;    /* its ns is of the last event */
-    pp_block **table; /* by address; cap is a power of two */
+    pp_stacks *stacks; /* NULL: calls are not captured */
+    pp_moment now;     /* its ns is of the last event */
+    pp_block **table;  /* by address; cap is a power of two */
     size_t cap, n;
     pp_block *vacant;
     pp_hold_row *vacant_holds;
@@ -128,7 +129,7 @@ void pp_ledger_free_hold(pp_ledger *ledger, pp_hold_row *row);
 
 bool pp_block_holds(const pp_block *block, pp_hold hold);
 void pp_block_add_hold(pp_ledger *ledger, pp_block *block, pp_hold hold, ppto_site site, uint32_t stack);
-void pp_block_drop_hold(pp_ledger *ledger, pp_block *block, pp_hold hold, ppto_site site);
+void pp_block_drop_hold(pp_ledger *ledger, pp_block *block, pp_hold hold, ppto_site site, uint32_t stack);
 
 /* ---- ledger.c ---- */
 

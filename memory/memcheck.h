@@ -39,6 +39,7 @@ typedef struct pp_report_holder {
     uint64_t count;
     ppto_site site;
     uint32_t stack; /* of the report, from 1; 0: none */
+    ppto_site of;   /* of "given_back": the place whose handles it is one of; file NULL: of any */
 } pp_report_holder;
 
 typedef struct pp_report_group { /* buffers of one operator, place, dtype and class of size */

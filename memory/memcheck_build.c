@@ -39,7 +39,8 @@ static const char *copy(build *b, const char *text)
 static ppto_site copy_site(build *b, uint32_t number)
 {
     ppto_site site = b->ledger->sites.at[number];
-    return (ppto_site){copy(b, site.file), copy(b, site.function), site.line, site.column};
+    const char *function = site.function != NULL && site.function[0] != '\0' ? site.function : NULL;
+    return (ppto_site){copy(b, site.file), copy(b, function), site.line, site.column};
 }
 
 static ppto_status add_frames(build *b, uint32_t stack)
@@ -157,10 +158,14 @@ static ppto_status add_holders(build *b)
             b->out->holders.at[b->out->holders.n - 1].count += entry->count;
             continue;
         }
+        bool given = entry->kind == PP_HOLD_GIVEN;
         pp_report_holder holder = {.kind = pp_hold_name((pp_hold)entry->kind),
                                    .count = entry->count,
-                                   .site = copy_site(b, entry->site),
-                                   .stack = stack_of(b, entry->stack)};
+                                   .site = copy_site(b, entry->site)};
+        if (given)
+            holder.of = copy_site(b, entry->stack);
+        else
+            holder.stack = stack_of(b, entry->stack);
         if (g->n_holders++ == 0) g->first_holder = b->out->holders.n;
         PP_TRY(pp_vec_push(&b->out->holders, holder));
     }

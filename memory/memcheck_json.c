@@ -37,10 +37,10 @@ static void boolean(pp_text *t, const char *name, bool value)
     pp_text_add(t, value ? "true" : "false");
 }
 
-static void site(pp_text *t, ppto_site place)
+static void site(pp_text *t, const char *name, ppto_site place)
 {
     if (place.file == NULL) return;
-    key(t, "site");
+    key(t, name);
     pp_text_add(t, "{");
     string(t, "file", place.file);
     number(t, "line", place.line > 0 ? (uint64_t)place.line : 0);
@@ -65,7 +65,7 @@ static void write_totals(const pp_memcheck *r, pp_text *t)
     if (r->has_ideal) number(t, "avoidable_bytes", r->avoidable_bytes);
     number(t, "peak_node", r->peak_node);
     string(t, "peak_operator", r->peak_operator);
-    site(t, r->peak_site);
+    site(t, "site", r->peak_site);
     key(t, "peak_parts_bytes");
     pp_text_add(t, "{");
     for (int i = 0; i < PP_SHARES; i++) number(t, pp_share_name((pp_share)i), r->share[i]);
@@ -86,7 +86,8 @@ static void write_holders(const pp_memcheck *r, const pp_report_group *g, pp_tex
         open(t);
         string(t, "kind", h->kind);
         number(t, "count", h->count);
-        site(t, h->site);
+        site(t, "site", h->site);
+        site(t, "of", h->of);
         if (h->stack != 0) number(t, "stack", h->stack - 1);
         pp_text_add(t, "}");
     }
@@ -114,13 +115,13 @@ static void write_use(const pp_report_group *g, pp_text *t)
 static void write_group(const pp_memcheck *r, const pp_report_group *g, pp_text *t)
 {
     open(t);
-    string(t, "operator", g->operator_name != NULL ? g->operator_name : "?");
+    string(t, "operator", g->operator_name != NULL ? g->operator_name : "unknown");
     string(t, "kind", g->kind);
     string(t, "dtype", g->dtype);
     string(t, "verdict", pp_verdict_name(g->verdict));
     string(t, "reason", g->reason);
     if (g->suppressed) boolean(t, "suppressed", true);
-    site(t, g->site);
+    site(t, "site", g->site);
     if (g->stack != 0) number(t, "stack", g->stack - 1);
     number(t, "allocation_size_bytes", g->allocation_size_bytes);
     number(t, "rounded_bytes", g->rounded_bytes);

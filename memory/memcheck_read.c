@@ -83,6 +83,8 @@ static void read_holder(pp_json *r, pp_memcheck *out)
             h.count = pp_json_number(r);
         else if (strcmp(key, "site") == 0)
             h.site = read_site(r);
+        else if (strcmp(key, "of") == 0)
+            h.of = read_site(r);
         else if (strcmp(key, "stack") == 0)
             h.stack = read_stack_number(r);
         else

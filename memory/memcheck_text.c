@@ -40,7 +40,8 @@ static words site_of(ppto_site site)
         snprintf(line, sizeof line, ":%d:%d", (int)site.line, (int)site.column);
     else if (site.line > 0)
         snprintf(line, sizeof line, ":%d", (int)site.line);
-    if (site.function != NULL) snprintf(function, sizeof function, " %.50s()", site.function);
+    if (site.function != NULL && site.function[0] != '\0')
+        snprintf(function, sizeof function, " %.50s()", site.function);
     snprintf(w.at, sizeof w.at, "%.70s%s%s", site.file, line, function);
     return w;
 }
@@ -63,7 +64,7 @@ static void write_head(const pp_memcheck *r, pp_text *t)
                 (unsigned long long)r->epochs);
     if (r->why_incomplete != NULL) pp_text_add(t, "incomplete: %s\n", r->why_incomplete);
     pp_text_add(t, "peak %s at node #%llu %s", bytes_of((double)r->peak_bytes).at,
-                (unsigned long long)r->peak_node, known(r->peak_operator, "?"));
+                (unsigned long long)r->peak_node, known(r->peak_operator, "unknown"));
     if (r->peak_site.file != NULL) pp_text_add(t, " %s", site_of(r->peak_site).at);
     if (r->has_ideal)
         pp_text_add(t, "  |  ideal %s  |  avoidable %s (%.0f%%)", bytes_of((double)r->ideal_peak_bytes).at,
@@ -146,22 +147,78 @@ static void write_stack(const pp_memcheck *r, uint32_t number, const char *what,
 
 /* ---- groups ------------------------------------------------------------------------------------ */
 
+static bool same_word(const char *a, const char *b)
+{
+    return strcmp(known(a, ""), known(b, "")) == 0;
+}
+
+static bool same_place(const ppto_site *a, const ppto_site *b)
+{
+    return a->line == b->line && a->column == b->column && same_word(a->file, b->file) &&
+           same_word(a->function, b->function);
+}
+
+static bool is_given(const pp_report_holder *h)
+{
+    return strcmp(h->kind, pp_hold_name(PP_HOLD_GIVEN)) == 0;
+}
+
+/* Handles taken at the place that were given back elsewhere. */
+static uint64_t given_of(const pp_report_holder *h, size_t n, const ppto_site *place)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; place->file != NULL && i < n; i++)
+        if (is_given(&h[i]) && same_place(&h[i].of, place)) count += h[i].count;
+    return count;
+}
+
+/* The holders of one kind and place, which differ by their stacks alone; how many they are. */
+static size_t write_holder(const pp_memcheck *r, const pp_report_group *g, size_t first, bool growth,
+                           pp_text *t)
+{
+    const pp_report_holder *all = r->holders.at + g->first_holder, *h = all + first;
+    size_t n = 0;
+    uint64_t count = 0;
+    for (; first + n < g->n_holders; n++) {
+        if (strcmp(h[n].kind, h->kind) != 0 || !same_place(&h[n].site, &h->site)) break;
+        count += h[n].count;
+    }
+    uint64_t given = given_of(all, g->n_holders, &h->site);
+    pp_text_add(t, "   held by %llu x %s", (unsigned long long)(count > given ? count - given : 0), h->kind);
+    if (h->site.file != NULL) pp_text_add(t, " taken at %s", site_of(h->site).at);
+    if (growth) pp_text_add(t, "   growth +%s/epoch", bytes_of(g->growth_bytes_per_epoch).at);
+    pp_text_add(t, "\n");
+    for (size_t i = 0; i < n; i++) write_stack(r, h[i].stack, i == 0 ? "taken" : "or", t);
+    return n;
+}
+
+static void write_given(const pp_report_holder *h, pp_text *t)
+{
+    pp_text_add(t, "   %llu %s", (unsigned long long)h->count,
+                h->of.file != NULL ? "more, taken at" : "of these");
+    if (h->of.file != NULL) pp_text_add(t, " %s,", site_of(h->of).at);
+    pp_text_add(t, h->count == 1 ? " was given back" : " were given back");
+    if (h->site.file != NULL) pp_text_add(t, " at %s", site_of(h->site).at);
+    pp_text_add(t, h->of.file != NULL ? "\n" : ", and nothing says which\n");
+}
+
 static void write_holders(const pp_memcheck *r, const pp_report_group *g, pp_text *t)
 {
-    for (size_t i = 0; i < g->n_holders && i < MOST_HOLDERS; i++) {
+    size_t i = 0, lines = 0, more = 0;
+    while (i < g->n_holders) {
         const pp_report_holder *h = &r->holders.at[g->first_holder + i];
-        pp_text_add(t, "   held by %llu x %s", (unsigned long long)h->count, h->kind);
-        if (h->site.file != NULL) pp_text_add(t, " taken at %s", site_of(h->site).at);
-        if (i == 0 && g->verdict == PP_GROWING)
-            pp_text_add(t, "   growth +%s/epoch", bytes_of(g->growth_bytes_per_epoch).at);
-        pp_text_add(t, "\n");
-        write_stack(r, h->stack, "taken", t);
+        if (is_given(h)) {
+            write_given(h, t);
+            i++;
+        } else if (lines < MOST_HOLDERS) {
+            i += write_holder(r, g, i, lines == 0 && g->verdict == PP_GROWING, t);
+            lines++;
+        } else {
+            more++;
+            i++;
+        }
     }
-    if (g->loose_count != 0)
-        pp_text_add(t, "   %llu of these handles were given back elsewhere, and nothing says which\n",
-                    (unsigned long long)g->loose_count);
-    if (g->n_holders > MOST_HOLDERS)
-        pp_text_add(t, "   and by %zu more kinds of holders\n", g->n_holders - MOST_HOLDERS);
+    if (more != 0) pp_text_add(t, "   and by %zu more kinds of holders\n", more);
     if (g->n_holders == 0 && g->retained_count != 0)
         pp_text_add(t,
                     "   no holder is known: a reference was given back twice, or its record was dropped\n");
@@ -172,7 +229,7 @@ static void write_group(const pp_memcheck *r, const pp_report_group *g, pp_text 
     char verdict[32], name[64];
     bool slab =
         g->kind != NULL && strcmp(g->kind, "slab") == 0 && strcmp(known(g->operator_name, ""), "slab") != 0;
-    snprintf(name, sizeof name, "%s%.50s", slab ? "slab of " : "", known(g->operator_name, "?"));
+    snprintf(name, sizeof name, "%s%.50s", slab ? "slab of " : "", known(g->operator_name, "unknown"));
     snprintf(verdict, sizeof verdict, "%s%s", pp_verdict_name(g->verdict), g->suppressed ? "*" : "");
     pp_text_add(t, "%-15s %-16s %10s %6llu %10s %9llu  %-18s %s\n", verdict, name,
                 bytes_of((double)g->allocation_size_bytes).at, (unsigned long long)g->live_count,
@@ -218,7 +275,7 @@ void pp_memcheck_write_folded(const pp_memcheck *r, pp_text *t)
         const pp_report_group *g = &r->groups.at[i];
         if (g->peak_share_bytes == 0) continue;
         add_folded_stack(r, g->stack, t);
-        pp_text_add(t, "%s", known(g->operator_name, "?"));
+        pp_text_add(t, "%s", known(g->operator_name, "unknown"));
         if (g->site.file != NULL) pp_text_add(t, " (%s:%d)", g->site.file, (int)g->site.line);
         pp_text_add(t, " %llu\n", (unsigned long long)g->peak_share_bytes);
     }

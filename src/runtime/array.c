@@ -188,7 +188,10 @@ void pp_array_note(const ppto_array *a, pp_hold hold, ppto_site site)
 
 void pp_array_forget(const ppto_array *a, pp_hold hold, ppto_site site)
 {
-    if (a && a->owned && a->ctx->ledger) pp_ledger_drop(a->ctx->ledger, a->data, hold, site);
+    if (!a || !a->owned || !a->ctx->ledger) return;
+    /* which of several it is does not matter for the last */
+    bool several = hold == PP_HOLD_USER && atomic_load_explicit(&a->refs, memory_order_relaxed) > 1;
+    pp_ledger_drop(a->ctx->ledger, a->data, hold, site, several ? pp_stacks_here(a->ctx->stacks, 1) : 0);
 }
 
 ppto_array *pp_array_hold(ppto_array *a, pp_hold hold, ppto_site site)

@@ -57,7 +57,7 @@ static ppto_status keep_origins(ppto_program *p, pp_graph *graph, const pp_ref *
     if (!p->made_by) return PPTO_E_NOMEM;
     for (; p->n_made_by < n; p->n_made_by++) {
         pp_node_info info = pp_graph_node(graph, refs[p->n_made_by].node);
-        char *name = pp_strdup(info.operator_name ? info.operator_name : "?");
+        char *name = pp_strdup(info.operator_name ? info.operator_name : "input");
         if (!name) return PPTO_E_NOMEM;
         p->made_by[p->n_made_by] = (pp_origin){name, info.site, info.stack};
     }

@@ -70,6 +70,7 @@ static ppto_status watch(ppto_context *ctx)
     ctx->ledger = pp_pool_ledger(ctx->pool);
     if (level < 2) return PPTO_OK;
     ctx->stacks = pp_stacks_create();
+    pp_ledger_use_stacks(ctx->ledger, ctx->stacks);
     return ctx->stacks ? PPTO_OK : PPTO_E_NOMEM;
 }
 

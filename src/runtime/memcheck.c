@@ -223,7 +223,7 @@ void pp_memcheck_blame(ppto_context *ctx, pp_error *err)
         if (g->live_bytes == 0) break;
         snprintf(err->text + n, sizeof err->text - n, "\n  held: %llu bytes in %llu x %s",
                  (unsigned long long)g->live_bytes, (unsigned long long)g->live_count,
-                 g->operator_name ? g->operator_name : "?");
+                 g->operator_name ? g->operator_name : "unknown");
         n = strlen(err->text);
         if (g->site.file)
             snprintf(err->text + n, sizeof err->text - n, " (%s:%d)", g->site.file, (int)g->site.line);
@@ -271,7 +271,7 @@ static void tell_leaks(const pp_memcheck *r, pp_error *err)
         const pp_report_group *g = &r->groups.at[i];
         if (g->suppressed || g->verdict > PP_LEAKED) continue;
         pp_text_add(&text, "\n  %s: %s, %llu bytes", pp_verdict_name(g->verdict),
-                    g->operator_name ? g->operator_name : "?", (unsigned long long)g->retained_bytes);
+                    g->operator_name ? g->operator_name : "unknown", (unsigned long long)g->retained_bytes);
         if (g->site.file) pp_text_add(&text, ", recorded at %s:%d", g->site.file, (int)g->site.line);
     }
     pp_fail(err, PPTO_E_VALUE, "memcheck: %llu leaked, %llu growing%s",

@@ -11,9 +11,10 @@ enum { MAX_PLANS = 256 };
 
 const pp_origin *pp_plan_origin(const pp_plan *plan, uint32_t prim)
 {
-    static const pp_origin unknown = {"?", {NULL, NULL, 0, 0}, 0};
+    /* what the library adds by itself: the joining of what the pieces of a run gave */
+    static const pp_origin joining = {PP_JOINING, {NULL, NULL, 0, 0}, 0};
     uint32_t origin = plan->flat.prims.at[prim].origin;
-    return origin < plan->n_origins ? &plan->origins[origin] : &unknown;
+    return origin < plan->n_origins ? &plan->origins[origin] : &joining;
 }
 
 bool pp_plan_is_copy(const pp_plan *plan, size_t group)
@@ -168,7 +169,7 @@ static ppto_status keep_origins(pp_plan *plan, pp_graph *graph)
     if (!plan->origins) return PPTO_E_NOMEM;
     for (uint32_t i = 0; i < plan->n_origins; i++) {
         pp_node_info info = pp_graph_node(graph, i);
-        const char *name = info.operator_name ? info.operator_name : "?";
+        const char *name = info.operator_name ? info.operator_name : "input";
         plan->origins[i] =
             (pp_origin){pp_arena_strndup(&plan->arena, name, strlen(name)), info.site, info.stack};
         if (!plan->origins[i].operator_name) return PPTO_E_NOMEM;

@@ -203,7 +203,8 @@ typedef struct pp_plan_input {
     uint32_t graph_index;
 } pp_plan_input;
 
-typedef struct pp_origin { /* where a prim was recorded */
+#define PP_JOINING "pieces joined" /* the operator's name of what no operator recorded */
+typedef struct pp_origin {         /* where a prim was recorded */
     const char *operator_name;
     ppto_site site;
     uint32_t stack; /* of calls; 0: not captured */

@@ -60,7 +60,7 @@ static ppto_status name_group(const pp_plan *plan, uint32_t group, pp_sizes *siz
     PP_TRY(pp_report_operators(plan, group, add_operator, &n));
     if (n.left_out != 0) snprintf(n.text + n.at, sizeof n.text - n.at, ", %zu more", n.left_out);
     pp_report_bytes_formula(plan, group, sizes, &reads, &writes);
-    step->name = copy(out, n.text[0] ? n.text : "pieces joined");
+    step->name = copy(out, n.text[0] ? n.text : PP_JOINING);
     step->kind = pp_report_kind(plan, group);
     step->site = n.site;
     step->site.function = NULL;

@@ -1,48 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The ledger held to its invariants on random histories: its totals are the pool's counters, what the peak is
  * made of sums up to it, and the replay equals a simulation that simply lists who lives at every moment. */
-#include <criterion/criterion.h>
-#include <string.h>
-
-#include "memory/memcheck.h"
-#include "memory/pool.h"
-
-static const ppto_site nowhere = {NULL, NULL, 0, 0};
-
-static pp_pool *watched(int level)
-{
-    pp_pool *pool;
-    cr_assert_eq(pp_pool_create(&pool), PPTO_OK);
-    cr_assert_eq(pp_pool_watch(pool, level), PPTO_OK);
-    return pool;
-}
-
-static void *take(pp_pool *pool, size_t bytes, pp_block_kind kind, const char *name, int line, pp_hold hold)
-{
-    void *block;
-    const pp_tag tag = {.kind = kind,
-                        .operator_name = name,
-                        .site = {"t.c", "f", line, 0},
-                        .hold = hold,
-                        .taken = {"h.c", "g", line, 0}};
-    cr_assert_eq(pp_pool_take_as(pool, bytes, &tag, &block, NULL), PPTO_OK);
-    return block;
-}
-
-static pp_memcheck make(pp_pool *pool, const char *at)
-{
-    pp_memcheck report;
-    cr_assert_eq(pp_memcheck_make(pp_pool_ledger(pool), NULL, at, NULL, &report), PPTO_OK);
-    return report;
-}
-
-static const pp_report_group *group(const pp_memcheck *r, const char *name)
-{
-    for (size_t i = 0; i < r->groups.n; i++)
-        if (strcmp(r->groups.at[i].operator_name, name) == 0) return &r->groups.at[i];
-    cr_assert(false, "there is no group %s", name);
-    return NULL;
-}
+#include "ledger_common.h"
 
 /* ---- random histories -------------------------------------------------------------------------- */
 
@@ -94,7 +53,7 @@ static void act(world *w, int step)
         pp_ledger_hold(l, b->at, PP_HOLD_PENDING, nowhere, 0);
         b->pending = true;
     } else if (b->pending) {
-        pp_ledger_drop(l, b->at, PP_HOLD_PENDING, nowhere);
+        pp_ledger_drop(l, b->at, PP_HOLD_PENDING, nowhere, 0);
         b->pending = false;
         w->lives[b->life].used = step;
         w->lives[b->life].ever_used = true;
@@ -149,7 +108,7 @@ static void end_world(world *w)
         if (b->pending) {
             w->lives[b->life].used = STEPS;
             w->lives[b->life].ever_used = true;
-            pp_ledger_drop(pp_pool_ledger(w->pool), b->at, PP_HOLD_PENDING, nowhere);
+            pp_ledger_drop(pp_pool_ledger(w->pool), b->at, PP_HOLD_PENDING, nowhere, 0);
         }
         pp_pool_give(w->pool, b->at, b->bytes);
     }
@@ -194,9 +153,9 @@ Test(memory_ledger, what_a_group_could_avoid_is_its_own_rest)
     pp_pool *pool = watched(2);
     pp_ledger *l = pp_pool_ledger(pool);
     void *rests = take(pool, 1000, PP_BLOCK_RESULT, "rests", 1, PP_HOLD_PENDING);
-    pp_ledger_drop(l, rests, PP_HOLD_PENDING, nowhere);
+    pp_ledger_drop(l, rests, PP_HOLD_PENDING, nowhere, 0);
     void *needed = take(pool, 3000, PP_BLOCK_RESULT, "needed", 2, PP_HOLD_PENDING);
-    pp_ledger_drop(l, needed, PP_HOLD_PENDING, nowhere);
+    pp_ledger_drop(l, needed, PP_HOLD_PENDING, nowhere, 0);
     pp_pool_give(pool, needed, 3000);
     pp_pool_give(pool, rests, 1000);
     pp_memcheck r = make(pool, "now");
@@ -216,7 +175,7 @@ Test(memory_ledger, what_is_used_again_was_needed_at_the_peak)
     pp_ledger *l = pp_pool_ledger(pool);
     void *weights = take(pool, 1000, PP_BLOCK_DATA, "weights", 1, PP_HOLD_USER);
     pp_ledger_hold(l, weights, PP_HOLD_PENDING, nowhere, 0);
-    pp_ledger_drop(l, weights, PP_HOLD_PENDING, nowhere);
+    pp_ledger_drop(l, weights, PP_HOLD_PENDING, nowhere, 0);
     void *other = take(pool, 3000, PP_BLOCK_RESULT, "other", 2, PP_HOLD_PENDING);
     pp_memcheck r = make(pool, "now");
     cr_expect_eq(r.share[PP_SHARE_RETAINED], 1000);
@@ -228,23 +187,6 @@ Test(memory_ledger, what_is_used_again_was_needed_at_the_peak)
     pp_memcheck_free(&r);
     pp_pool_give(pool, other, 3000);
     pp_pool_give(pool, weights, 1000);
-    pp_pool_destroy(pool);
-}
-
-Test(memory_ledger, a_release_gives_back_the_hold_of_its_own_function)
-{
-    pp_pool *pool = watched(1);
-    pp_ledger *l = pp_pool_ledger(pool);
-    const ppto_site owner = {"a.c", "main", 10, 0}, forgets = {"a.c", "log_step", 20, 0};
-    void *at = take(pool, 100, PP_BLOCK_RESULT, "exp", 1, PP_HOLD_NONE);
-    pp_ledger_hold(l, at, PP_HOLD_USER, owner, 0);
-    pp_ledger_hold(l, at, PP_HOLD_USER, forgets, 0);
-    pp_ledger_drop(l, at, PP_HOLD_USER, (ppto_site){"a.c", "main", 30, 0});
-    pp_memcheck r = make(pool, "shutdown");
-    cr_assert_eq(r.holders.n, 1);
-    cr_expect_str_eq(r.holders.at[0].site.function, "log_step");
-    pp_memcheck_free(&r);
-    pp_pool_give(pool, at, 100);
     pp_pool_destroy(pool);
 }
 
