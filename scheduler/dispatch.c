@@ -11,22 +11,24 @@
 
 #include "base/checked.h"
 #include "base/fault.h"
+#include "base/fork.h"
 #include "scheduler/dispatch_parts.h"
 
 #define SMALL_NS 20000.0
 enum { ALIGNMENT = 64, MOST_SLOTS = 1024 };
 
-static _Thread_local bool inside_run;
+/* The process in which this thread is inside a run; a child is in none. 0: outside. */
+static _Thread_local uint64_t inside_in;
 
 bool pp_dispatch_inside(void)
 {
-    return inside_run;
+    return inside_in != 0 && pp_process_is(inside_in);
 }
 
 bool pp_dispatch_mark_inside(bool inside)
 {
-    bool before = inside_run;
-    inside_run = inside;
+    bool before = pp_dispatch_inside();
+    inside_in = inside ? pp_process_mark() : 0;
     return before;
 }
 
@@ -401,7 +403,8 @@ ppto_status pp_dispatch_run(pp_dispatch *dispatch, const pp_run_options *options
     if (options == NULL) options = &none;
     if (failed_step != NULL) *failed_step = PP_NO_STEP;
     if (options->log_n != NULL) *options->log_n = 0;
-    if (inside_run) return pp_fail(err, PPTO_E_WOULD_DEADLOCK, "a task may not run a plan and wait for it");
+    if (pp_dispatch_inside())
+        return pp_fail(err, PPTO_E_WOULD_DEADLOCK, "a task may not run a plan and wait for it");
     if (pp_executor_forked(dispatch->executor))
         return pp_fail(err, PPTO_E_FORKED, "the plan belongs to the process that was forked");
     if (atomic_exchange_explicit(&dispatch->running, true, memory_order_acquire))

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The table of executors, their queue, and the test for a forked child. `serial` and `sim` need no threads,
- * so they are rows of the table only; their orders are dispatch_inline.c and dispatch_sim.c.
- *
- * The test for fork must cost no system call on every run: a page that the kernel wipes in children holds
- * a 1. Where the kernel cannot do that the process id is compared. */
-#define _GNU_SOURCE
+ * The table of executors and their queue. `serial` and `sim` need no threads, so they are rows of the table
+ * only; their orders are dispatch_inline.c and dispatch_sim.c. */
 #include "scheduler/executor.h"
 
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-enum { PAGE = 4096 };
+#include "base/fork.h"
 
 static const pp_executor_class serial_class = {.name = "serial", .mode = PP_RUN_INLINE};
 static const pp_executor_class sim_class = {.name = "sim", .mode = PP_RUN_SIM};
@@ -36,32 +30,21 @@ static const pp_executor_class *class_named(const char *name)
     return NULL;
 }
 
-/* ---- fork -------------------------------------------------------------------------------------- */
-
-static void note_birth(pp_executor *executor)
-{
-    executor->pid = (int32_t)getpid();
-    void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return;
-    if (madvise(page, PAGE, MADV_WIPEONFORK) != 0) {
-        munmap(page, PAGE);
-        return;
-    }
-    executor->birth = page;
-    *executor->birth = 1;
-}
-
 bool pp_executor_forked(const pp_executor *executor)
 {
-    if (executor->birth != NULL) return *executor->birth == 0;
-    return executor->pid != (int32_t)getpid();
+    return !pp_process_is(executor->process);
+}
+
+const char *pp_executor_default(void)
+{
+    const pp_executor_class *tbb = pp_executor_tbb;
+    return tbb != NULL && !tbb->is_parents() ? tbb->name : pp_executor_pthread.name;
 }
 
 /* ---- life -------------------------------------------------------------------------------------- */
 
 static void release(pp_executor *executor)
 {
-    if (executor->birth != NULL) munmap((void *)executor->birth, PAGE);
     pthread_mutex_destroy(&executor->lock);
     pp_free(executor);
 }
@@ -102,7 +85,7 @@ ppto_status pp_executor_create_in(const char *name, const pp_domains *domains, u
         pp_free(executor);
         return pp_fail(err, PPTO_E_NOMEM, "no lock for an executor");
     }
-    note_birth(executor);
+    executor->process = pp_process_mark();
     ppto_status status = found->open != NULL ? found->open(executor, err) : PPTO_OK;
     if (status != PPTO_OK) {
         release(executor);

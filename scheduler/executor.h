@@ -37,6 +37,7 @@ typedef struct pp_executor_class {
                   bool forked); /* waits for its threads; forked: there are none, only lets go */
     /* Lets one more thread of the domain call pp_executor_work soon, if it can. */
     void (*wake)(pp_executor *executor, uint32_t domain);
+    bool (*is_parents)(void); /* its threads belong to a parent process: open fails. NULL: never */
 } pp_executor_class;
 
 /* Jobs of one domain, oldest first. */
@@ -53,8 +54,7 @@ struct pp_executor {
     void *own;            /* of the class */
     pthread_mutex_t lock; /* of the queues; innermost: no other lock is taken under it */
     pp_job_queue queue[PP_MAX_DOMAINS];
-    volatile uint32_t *birth; /* 1, and 0 in a forked child */
-    int32_t pid;              /* used instead where the page of birth cannot be wiped on fork */
+    uint64_t process; /* base/fork.h */
 };
 
 /* ---- executor.c -------------------------------------------------------------------------------- */

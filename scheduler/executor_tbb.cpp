@@ -7,14 +7,20 @@
  * waits for a look that has not begun. A look binds its thread to the domain and unbinds it when it ends: an
  * observer's exit is not called for threads that are inside when it is switched off, and they belong to the
  * host. oneTBB's own help for NUMA is never used. An arena keeps no place for an application thread: the
- * caller of a run helps on its own thread, outside. oneTBB's limit of threads is raised only when the
- * executor was asked for more than its default. */
+ * caller of a run helps on its own thread, outside.
+ *
+ * With the last executor oneTBB is told to end its threads and is waited for, so that the library can be
+ * unloaded. When the process ends instead, with runs under way, oneTBB's own destructors come after ours, and
+ * from then on it is not called any more: looks are never owed. A child of a process that has executors of
+ * oneTBB cannot have one: its threads are the parent's and its locks may be held. */
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include <tbb/global_control.h>
@@ -22,6 +28,7 @@
 #include <tbb/task_arena.h>
 
 extern "C" {
+#include "base/fork.h"
 #include "scheduler/executor.h"
 }
 
@@ -54,6 +61,49 @@ struct Crew {
 /* In a forked child: crews whose threads are the parent's. Reachable, so that they do not look lost. */
 Crew *volatile abandoned;
 
+/* What all executors of the process have of oneTBB; nothing is left to a static destructor. */
+std::mutex use_lock;
+unsigned users;
+std::atomic<std::uint64_t> used_in{0}; /* the process (base/fork.h) that has users; 0: none has */
+tbb::task_scheduler_handle *handle;
+
+bool is_parents() noexcept
+{
+    const std::uint64_t process = used_in.load();
+    return process != 0 && !pp_process_is(process);
+}
+
+std::atomic<bool> process_ends;
+std::atomic<unsigned> callers; /* inside a call of oneTBB that may come at any time; short */
+
+/* Runs before the destructors of oneTBB, which this library needs. */
+__attribute__((destructor)) void call_no_more() noexcept
+{
+    process_ends.store(true);
+    while (callers.load() != 0 && !is_parents()) std::this_thread::yield();
+}
+
+void begin_use()
+{
+    std::lock_guard<std::mutex> hold(use_lock);
+    if (users == 0) {
+        used_in.store(pp_process_mark()); /* before oneTBB has a thread or takes a lock */
+        handle = new tbb::task_scheduler_handle(tbb::attach{});
+    }
+    users++;
+}
+
+/* That the host uses oneTBB too, and its threads stay, is no failure. */
+void end_use()
+{
+    std::lock_guard<std::mutex> hold(use_lock);
+    if (--users != 0) return;
+    (void)tbb::finalize(*handle, std::nothrow);
+    delete handle;
+    handle = nullptr;
+    used_in.store(0);
+}
+
 void look(Gate &gate, std::uint32_t domain) noexcept
 {
     pp_executor *executor;
@@ -73,7 +123,13 @@ void look(Gate &gate, std::uint32_t domain) noexcept
 
 ppto_status crew_open(pp_executor *executor, pp_error *err) noexcept
 {
+    if (is_parents())
+        return pp_fail(err, PPTO_E_FORKED, "executor tbb: the parent process has its threads; use pthread");
+    bool begun = false;
+    ppto_status status = PPTO_E_DEVICE;
     try {
+        begin_use();
+        begun = true;
         /* More than oneTBB allows would only make it print a warning: the effective width is reported
          * instead. */
         const std::size_t most =
@@ -82,12 +138,14 @@ ppto_status crew_open(pp_executor *executor, pp_error *err) noexcept
         executor->own = new Crew(executor);
         return PPTO_OK;
     } catch (const std::bad_alloc &) {
-        return pp_fail(err, PPTO_E_NOMEM, "no memory for an arena of oneTBB");
+        status = pp_fail(err, PPTO_E_NOMEM, "no memory for an arena of oneTBB");
     } catch (const std::exception &failure) {
-        return pp_fail(err, PPTO_E_DEVICE, "oneTBB: %s", failure.what());
+        (void)pp_fail(err, status, "oneTBB: %s", failure.what());
     } catch (...) {
-        return pp_fail(err, PPTO_E_DEVICE, "oneTBB failed");
+        (void)pp_fail(err, status, "oneTBB failed");
     }
+    if (begun) end_use();
+    return status;
 }
 
 void crew_close(pp_executor *executor, bool forked) noexcept
@@ -105,6 +163,7 @@ void crew_close(pp_executor *executor, bool forked) noexcept
             crew->gate->left.wait(hold, [crew] { return crew->gate->inside == 0; });
         }
         delete crew;
+        end_use();
     } catch (...) { /* nothing can be told here, and nothing of the executor is used any more */
     }
 }
@@ -113,14 +172,17 @@ void crew_close(pp_executor *executor, bool forked) noexcept
 void crew_wake(pp_executor *executor, std::uint32_t domain) noexcept
 {
     Crew *crew = static_cast<Crew *>(executor->own);
+    callers++;
     try {
         std::shared_ptr<Gate> gate = crew->gate;
-        crew->arenas[domain]->enqueue([gate, domain]() noexcept { look(*gate, domain); });
+        if (!process_ends.load())
+            crew->arenas[domain]->enqueue([gate, domain]() noexcept { look(*gate, domain); });
     } catch (...) {
     }
+    callers--;
 }
 
-const pp_executor_class tbb_class = {"tbb", PP_RUN_THREADS, crew_open, crew_close, crew_wake};
+const pp_executor_class tbb_class = {"tbb", PP_RUN_THREADS, crew_open, crew_close, crew_wake, is_parents};
 
 } // namespace
 

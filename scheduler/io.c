@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The table of I/O engines, their life, and the calls of the user: each checks for a forked child first,
- * where the lock may be held by a thread that is not there, so nothing but the process id is looked at. */
+ * where the lock may be held by a thread that is not there, so nothing but the mark of the process is looked
+ * at. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/fork.h"
 #include "scheduler/io_engine.h"
 
 enum { DEFAULT_DEPTH = 4, DEFAULT_PIECE = 4 << 20 };
@@ -26,7 +28,7 @@ const char *pp_io_at(size_t i)
 
 static bool forked(const pp_io *io)
 {
-    return io->pid != (int32_t)getpid();
+    return !pp_process_is(io->process);
 }
 
 /* ---- life -------------------------------------------------------------------------------------- */
@@ -71,7 +73,7 @@ static ppto_status create(const pp_io_class *class_of, pp_io_options settled, pp
     if (io == NULL) return pp_fail(err, PPTO_E_NOMEM, "no memory for an I/O engine");
     io->class_of = class_of;
     io->options = settled;
-    io->pid = (int32_t)getpid();
+    io->process = pp_process_mark();
     io->epoll = -1;
     for (uint32_t i = settled.depth; i-- > 0;) {
         io->slots[i] = (pp_io_slot){.index = i, .next = io->free};

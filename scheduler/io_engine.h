@@ -47,8 +47,8 @@ struct pp_io {
     void *own; /* of the class */
     pp_io_options options;
     pthread_mutex_t lock;
-    int32_t pid;
-    int epoll; /* streams that wait for their peer; -1 where the class does not watch */
+    uint64_t process; /* base/fork.h */
+    int epoll;        /* streams that wait for their peer; -1 where the class does not watch */
     bool closing, pumping, cancelling;
     pp_io_lanes ring;    /* want a slot, served in turn */
     pp_io_lanes arrived; /* streams to be watched */

@@ -6,13 +6,19 @@
  * like any descriptor.
  *
  * Neither the default loop nor the environment is touched. libuv ends the process when the threads of its
- * pool cannot be had, so open first tries whether as many threads can be. */
+ * pool cannot be had, so open first tries whether as many threads can be.
+ *
+ * At the end of a process libuv ends its pool, and calling that later is fatal: so from then on nothing is
+ * begun. It joins the threads also in a forked child, where they are not, and the child would crash in exit:
+ * so a child of a process that used the pool makes it anew before that. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <uv.h>
 
+#include "base/fork.h"
 #include "scheduler/io_engine.h"
 
 enum { POOL = 4, MOST_POOL = 1024 }; /* libuv's */
@@ -88,20 +94,29 @@ static void called(uv_work_t *work, int status)
     pthread_mutex_unlock(&mine->io->lock);
 }
 
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* innermost; the child of a fork leaves it */
+static bool pool_ends;                                        /* under it */
+static _Atomic uint64_t pool_of; /* the process (base/fork.h) that used the pool last; 0: none */
+
 static void uv_begin(pp_io *io, pp_io_slot *slot)
 {
     crew *mine = io->own;
+    atomic_store_explicit(&pool_of, io->process, memory_order_relaxed);
     job *one = &mine->jobs[slot->index];
     one->work.data = one;
     one->io = io;
     one->slot = slot;
-    (void)uv_queue_work(&mine->loop, &one->work, call, called); /* fails without a callback only */
+    pthread_mutex_lock(&pool_lock);
+    if (!pool_ends) (void)uv_queue_work(&mine->loop, &one->work, call, called); /* fails without call only */
+    pthread_mutex_unlock(&pool_lock);
 }
 
 static void uv_take_back(pp_io *io, pp_io_slot *slot)
 {
     crew *mine = io->own;
-    (void)uv_cancel((uv_req_t *)&mine->jobs[slot->index].work); /* EBUSY: it runs */
+    pthread_mutex_lock(&pool_lock);
+    if (!pool_ends) (void)uv_cancel((uv_req_t *)&mine->jobs[slot->index].work); /* EBUSY: it runs */
+    pthread_mutex_unlock(&pool_lock);
 }
 
 static void *live(void *arg)
@@ -186,6 +201,35 @@ static ppto_status uv_open(pp_io *io, pp_error *err)
     pp_free(mine);
     return pp_fail(err, failed == UV_ENOMEM ? PPTO_E_NOMEM : PPTO_E_LIMIT,
                    "no threads or descriptors for I/O engine uv: %s", uv_strerror(failed));
+}
+
+static void nothing(uv_work_t *work)
+{
+    (void)work;
+}
+
+/* libuv notes itself that a child needs new threads, but looks only when there is work. */
+static void renew_pool(void)
+{
+    uv_loop_t loop;
+    uv_work_t work;
+    if (!threads_can_be_had(pool_size()) || uv_loop_init(&loop) != 0) return;
+    (void)uv_queue_work(&loop, &work, nothing, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    uv_loop_close(&loop);
+}
+
+/* Runs before the destructor of libuv, which this library needs. */
+__attribute__((destructor)) static void leave_pool(void)
+{
+    uint64_t process = atomic_load_explicit(&pool_of, memory_order_relaxed);
+    if (process != 0 && !pp_process_is(process)) {
+        renew_pool();
+        return;
+    }
+    pthread_mutex_lock(&pool_lock);
+    pool_ends = true;
+    pthread_mutex_unlock(&pool_lock);
 }
 
 static void uv_let_go(pp_io *io)

@@ -119,8 +119,8 @@ ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_e
     }
     ppto_options *o = &out->o;
     long threads = 0, level = 0;
-    const char *executor = known(pp_executor_at, "tbb") ? "tbb" : "pthread";
-    PP_TRY(word(o->executor, "executor", "PPTO_EXECUTOR", executor, pp_executor_at, out->executor, err));
+    PP_TRY(word(o->executor, "executor", "PPTO_EXECUTOR", pp_executor_default(), pp_executor_at,
+                out->executor, err));
     PP_TRY(word(o->device, "device", "PPTO_DEVICE", "cpu", device_at, out->device, err));
     PP_TRY(word(o->tier, "tier", "PPTO_TIER", "auto", tier_at, out->tier, err));
     PP_TRY(word(o->simd, "simd", "PPTO_SIMD", "", simd_at, out->simd, err));
