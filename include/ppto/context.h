@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Contexts: the operators, devices, workers, memory and caches that graphs and programs share. */
+ * Contexts: the operators, devices, workers, memory and caches that graphs and programs share.
+ *
+ * A context and all that belongs to it stay in the process that made them. In a forked child every call that
+ * returns a status says E_FORKED, constructors return NULL, giving back does nothing, and only facts of
+ * arrays can be read; the child may create contexts of its own. exit may be called while runs are under way;
+ * they do not end then. With the last context the library has no thread left, and can be unloaded. */
 #ifndef PPTO_CONTEXT_H
 #define PPTO_CONTEXT_H
 
@@ -50,10 +55,10 @@ typedef struct ppto_options {
  * owns     *out: ppto_context_destroy
  * threads  a context may be used from several threads */
 PPTO_API ppto_status ppto_context_create(ppto_context **out, const ppto_options *options);
-/* NULL is fine. Graphs, arrays and programs must be gone before. With memcheck on the report is written where
- * PPTO_MEMCHECK_FILE says (standard error).
- * returns PPTO_OK; E_VALUE when memcheck is "error" and something leaks or grows, with the operators in the
- * error's text; E_IO when the report cannot be written. The context is gone in any case */
+/* NULL is fine. Graphs, arrays and programs must be gone before. E_FORKED in a child: it is the parent's.
+ * With memcheck on the report is written where PPTO_MEMCHECK_FILE says (standard error). returns PPTO_OK;
+ * E_VALUE when memcheck is "error" and something leaks or grows, with the operators in the error's text; E_IO
+ * when the report cannot be written. The context is gone in any case */
 PPTO_API ppto_status ppto_context_destroy(ppto_context *ctx);
 
 /* The last error of the calling thread ("" when none): what was asked, which rule broke, where. ctx may be

@@ -203,9 +203,10 @@ ppto_array *pp_array_hold(ppto_array *a, pp_hold hold, ppto_site site)
 
 void pp_array_drop(ppto_array *a, pp_hold hold, ppto_site site)
 {
+    if (!a || pp_context_forked(a->ctx)) return;
     pp_array_forget(a, hold, site);
     /* acq_rel: the last user sees all writes of the others before the memory goes back */
-    if (!a || atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1) return;
+    if (atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1) return;
     if (a->release)
         a->release(a->release_arg, a->data);
     else if (a->owned)
@@ -216,6 +217,7 @@ void pp_array_drop(ppto_array *a, pp_hold hold, ppto_site site)
 
 ppto_array *ppto_array_retain_at(ppto_site site, ppto_array *a)
 {
+    if (a && pp_context_refuses(a->ctx) != PPTO_OK) return a;
     return pp_array_hold(a, PP_HOLD_USER, site);
 }
 

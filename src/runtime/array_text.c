@@ -68,6 +68,7 @@ ppto_status ppto_array_text(const ppto_array *array, bool json, char **text)
     pp_text out = {0};
     if (!array || !text) return pp_report_new(PPTO_E_VALUE, "ppto_array_text: an argument is NULL");
     *text = NULL;
+    PP_TRY(pp_context_refuses(array->ctx));
     pp_error err = {0};
     ppto_array *loaded = NULL;
     if (array->file && pp_array_in_memory(array, &loaded, NULL, &err) != PPTO_OK) return pp_report(&err);
@@ -137,6 +138,7 @@ ppto_status ppto_compare(const ppto_array *a, const ppto_array *b, double rtol, 
                          ppto_comparison *out)
 {
     if (!a || !b || !out) return pp_report_new(PPTO_E_VALUE, "ppto_compare: an argument is NULL");
+    PP_TRY(pp_context_refuses(a->ctx));
     if (!(rtol >= 0) || !(atol >= 0))
         return pp_report_new(PPTO_E_VALUE, "ppto_compare: a tolerance is negative or NaN");
     *out = (ppto_comparison){.first = -1, .worst = -1};

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fork.h"
 #include "runtime/async_run.h"
 
 /* ---- the queue, with the lock -------------------------------------------------------------------- */
@@ -54,13 +55,13 @@ static void unlink_live(ppto_run *run)
 
 /* ---- life ---------------------------------------------------------------------------------------- */
 
-static void free_run(ppto_run *run, bool forked)
+static void free_run(ppto_run *run)
 {
     pp_drivers *drivers = run->drivers;
     for (size_t i = 0; i < run->n_outputs; i++) pp_array_drop(run->outputs[i], PP_HOLD_RUN_OBJECT, run->site);
     pp_free(run->outputs);
     pp_free(run);
-    pp_drivers_unuse(drivers, forked);
+    pp_drivers_unuse(drivers);
 }
 
 static void unuse(ppto_run *run)
@@ -69,7 +70,7 @@ static void unuse(ppto_run *run)
     bool last = --run->uses == 0;
     if (last) unlink_live(run);
     pthread_mutex_unlock(&run->drivers->lock);
-    if (last) free_run(run, false);
+    if (last) free_run(run);
 }
 
 /* The run is over; the driver's use goes. */
@@ -126,13 +127,13 @@ void pp_run_stop(ppto_run *run, const char *reason)
     pthread_cond_broadcast(&run->drivers->changed); /* it may wait for memory */
 }
 
-void pp_runs_let_go(pp_drivers *drivers, bool forked)
+void pp_runs_let_go(pp_drivers *drivers)
 {
     for (ppto_run *run = drivers->live; run; run = run->next_live) {
         for (size_t i = 0; i < run->n_outputs; i++)
             pp_array_drop(run->outputs[i], PP_HOLD_RUN_OBJECT, run->site);
         run->n_outputs = 0;
-        if (forked || !run->program) continue;
+        if (!run->program) continue;
         ppto_program_destroy(run->program);
         run->program = NULL;
     }
@@ -243,11 +244,10 @@ ppto_status ppto_program_start_at(ppto_site site, ppto_program *program, const p
 
 static bool is_forked(const ppto_run *run)
 {
-    pp_error none = {0};
-    return run->drivers->ctx && pp_context_check(run->drivers->ctx, &none) != PPTO_OK;
+    return !pp_process_is(run->drivers->process);
 }
 
-static ppto_status usable(const ppto_run *run, const char *what)
+ppto_status pp_run_usable(const ppto_run *run, const char *what)
 {
     if (!run) return pp_report_new(PPTO_E_VALUE, "%s: the run is NULL", what);
     if (is_forked(run))
@@ -257,7 +257,7 @@ static ppto_status usable(const ppto_run *run, const char *what)
 
 ppto_status ppto_run_wait(ppto_run *run, int64_t timeout_ns)
 {
-    PP_TRY(usable(run, "run wait"));
+    PP_TRY(pp_run_usable(run, "run wait"));
     if (pp_dispatch_inside())
         return pp_report_new(PPTO_E_WOULD_DEADLOCK, "run wait: from inside a run or a callback");
     int64_t now = pp_clock_ns(), until = 0;
@@ -273,7 +273,7 @@ ppto_status ppto_run_wait(ppto_run *run, int64_t timeout_ns)
 
 ppto_status ppto_run_cancel(ppto_run *run, const char *reason)
 {
-    PP_TRY(usable(run, "run cancel"));
+    PP_TRY(pp_run_usable(run, "run cancel"));
     pthread_mutex_lock(&run->drivers->lock);
     bool waited = dequeue(run->drivers, run); /* then no driver has it, and it ends here */
     pp_run_stop(run, reason);
@@ -288,7 +288,7 @@ ppto_status ppto_run_cancel(ppto_run *run, const char *reason)
 
 bool ppto_run_over(ppto_run *run, ppto_status *status)
 {
-    if (usable(run, "run over") != PPTO_OK) return false;
+    if (pp_run_usable(run, "run over") != PPTO_OK) return false;
     pthread_mutex_lock(&run->drivers->lock);
     bool over = run->over;
     if (over && status) *status = run->status;
@@ -303,7 +303,7 @@ const char *ppto_run_error(ppto_run *run)
 
 ppto_status ppto_run_outputs_at(ppto_site site, ppto_run *run, ppto_array **outputs)
 {
-    PP_TRY(usable(run, "run outputs"));
+    PP_TRY(pp_run_usable(run, "run outputs"));
     if (!outputs) return pp_report_new(PPTO_E_VALUE, "run outputs: the place for them is NULL");
     if (!ppto_run_over(run, NULL)) return pp_report_new(PPTO_E_BUSY, "run outputs: the run is not over");
     for (size_t i = 0; i < run->n_outputs; i++)
@@ -328,8 +328,7 @@ static void release_outputs(ppto_run *run)
 
 void ppto_run_release(ppto_run *run)
 {
-    if (!run) return;
-    if (is_forked(run)) return; /* its memory is shared with threads that are not here */
+    if (!run || is_forked(run)) return;
     release_outputs(run);
     unuse(run);
 }

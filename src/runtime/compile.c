@@ -119,6 +119,7 @@ ppto_status pp_program_of_plan(pp_plan *take_plan, ppto_program **out)
 
 static ppto_status compile(size_t n, ppto_tensor *const *outputs, ppto_program **out, pp_error *err)
 {
+    if (n != 0 && outputs && outputs[0]) PP_TRY(pp_context_check(outputs[0]->graph->ctx, err));
     PP_TRY(check_outputs(n, outputs, err));
     int64_t start = pp_clock_ns();
     ppto_graph *graph = outputs[0]->graph;
@@ -163,7 +164,8 @@ ppto_status ppto_compile(size_t n, ppto_tensor *const *outputs, ppto_program **p
 void ppto_program_destroy(ppto_program *p)
 {
     /* acq_rel: what a run on another thread did with it, before it is freed */
-    if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1) return;
+    if (!p || pp_context_forked(p->ctx)) return;
+    if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1) return;
     pp_instance_put(p->instance);
     pp_sync_destroy(p->sync);
     for (size_t i = 0; p->plan && p->inputs && i < p->plan->inputs.n; i++)
@@ -227,6 +229,12 @@ static ppto_status busy(const char *what)
         PPTO_E_BUSY, "%s: the program is running; wait for its run, or compile another of its outputs", what);
 }
 
+static ppto_status free_to_use(const ppto_program *p, const char *what)
+{
+    PP_TRY(pp_context_refuses(p->ctx));
+    return is_busy(p) ? busy(what) : PPTO_OK;
+}
+
 /* ---- binding
  * ---------------------------------------------------------------------------------------------------------
  */
@@ -244,7 +252,7 @@ ppto_status ppto_program_bind_at(ppto_site site, ppto_program *p, size_t i, ppto
     if (!p || i >= p->plan->inputs.n) return pp_report_new(PPTO_E_VALUE, "bind: there is no input %zu", i);
     if (array && array->ctx != p->ctx)
         return pp_report_new(PPTO_E_VALUE, "bind: the array belongs to another context");
-    if (is_busy(p)) return busy("bind");
+    PP_TRY(free_to_use(p, "bind"));
     replace(site, &p->inputs[i], array);
     return PPTO_OK;
 }
@@ -267,7 +275,7 @@ ppto_status ppto_program_bind_name_at(ppto_site site, ppto_program *p, const cha
 ppto_status ppto_program_donate(ppto_program *p, size_t i, bool donate)
 {
     if (!p || i >= p->plan->inputs.n) return pp_report_new(PPTO_E_VALUE, "donate: there is no input %zu", i);
-    if (is_busy(p)) return busy("donate");
+    PP_TRY(free_to_use(p, "donate"));
     p->donated[i] = donate;
     return PPTO_OK;
 }
@@ -279,7 +287,7 @@ ppto_status ppto_program_bind_output_at(ppto_site site, ppto_program *p, size_t 
     if (array && (array->ctx != p->ctx || !pp_array_contiguous(array)))
         return pp_report_new(PPTO_E_VALUE,
                              "bind: an output must be a row-major array of the program's context");
-    if (is_busy(p)) return busy("bind");
+    PP_TRY(free_to_use(p, "bind"));
     replace(site, &p->outputs[i], array);
     if (array) {
         pp_free(p->sinks[i]);
@@ -293,7 +301,7 @@ ppto_status ppto_program_bind_sink(ppto_program *p, size_t i, const char *path)
 {
     if (!p || i >= p->plan->flat.outputs.n)
         return pp_report_new(PPTO_E_VALUE, "bind: there is no output %zu", i);
-    if (is_busy(p)) return busy("bind");
+    PP_TRY(free_to_use(p, "bind"));
     for (size_t k = 0; path && k < p->plan->flat.outputs.n; k++)
         if (k != i && p->sinks[k] && pp_files_same(p->sinks[k], path))
             return pp_report_new(PPTO_E_VALUE, "bind: outputs %zu and %zu both go to %s", k, i, path);
@@ -331,9 +339,9 @@ ppto_status ppto_program_run_at(ppto_site site, ppto_program *p, ppto_array **ou
     if (!p) return pp_report_new(PPTO_E_VALUE, "run: the program is NULL");
     if (p->sync && pp_dispatch_inside())
         return pp_report_new(PPTO_E_WOULD_DEADLOCK, "run: from inside a run or a callback");
+    PP_TRY(pp_context_refuses(p->ctx));
     if (!pp_program_take(p)) return busy("run");
-    ppto_status status = pp_context_check(p->ctx, &err);
-    if (status == PPTO_OK) status = enter(p, &ticket, &err);
+    ppto_status status = enter(p, &ticket, &err);
     const pp_run_control control = {.cancel = p->stop, .taker = PP_HOLD_USER, .site = site};
     if (status == PPTO_OK) status = pp_run_program(p, outputs, &control, ticket, &err);
     pp_program_give(p);
@@ -399,7 +407,7 @@ ppto_status ppto_program_stats(const ppto_program *p, ppto_stats *stats)
 {
     if (!p || !stats || stats->size == 0)
         return pp_report_new(PPTO_E_VALUE, "stats: set stats->size to sizeof(ppto_stats)");
-    if (is_busy(p)) return busy("stats");
+    PP_TRY(free_to_use(p, "stats"));
     size_t size = stats->size < sizeof *stats ? stats->size : sizeof *stats;
     memcpy(stats, &p->stats, size);
     stats->size = size;
@@ -413,7 +421,7 @@ ppto_status ppto_program_stats(const ppto_program *p, ppto_stats *stats)
 ppto_status ppto_program_log_tasks(ppto_program *p, bool on)
 {
     if (!p) return pp_report_new(PPTO_E_VALUE, "the program is NULL");
-    if (is_busy(p)) return busy("task log");
+    PP_TRY(free_to_use(p, "task log"));
     if (on && pp_vec_reserve(&p->log, 65536) != PPTO_OK) return pp_report_new(PPTO_E_NOMEM, "out of memory");
     p->log_on = on;
     p->log_n = 0;
@@ -424,7 +432,7 @@ ppto_status ppto_program_task_log(const ppto_program *p, char **text)
 {
     pp_text out = {0};
     if (!p || !text) return pp_report_new(PPTO_E_VALUE, "an argument is NULL");
-    if (is_busy(p)) return busy("task log");
+    PP_TRY(free_to_use(p, "task log"));
     pp_text_add(&out, "%s", "");
     for (size_t i = 0; i < p->log_n; i++) {
         const pp_task_record *r = &p->log.at[i];

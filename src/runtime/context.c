@@ -2,8 +2,8 @@
  * The context. Creation is cheap: the library is made, the device opened and the executor made at their first
  * use, and the library reads a shipped definition at its first look-up. */
 #include <string.h>
-#include <unistd.h>
 
+#include "base/fork.h"
 #include "devices/cpu/topology.h"
 #include "lang/parser.h"
 #include "runtime/sync.h"
@@ -56,10 +56,23 @@ void ppto_text_free(char *text)
 ppto_status pp_context_check(const ppto_context *ctx, pp_error *err)
 {
     if (!ctx) return pp_fail(err, PPTO_E_VALUE, "the context is NULL");
-    if (ctx->pid != (int)getpid())
+    if (pp_context_forked(ctx))
         return pp_fail(err, PPTO_E_FORKED,
                        "this context belongs to the parent process; create a new one after fork");
     return PPTO_OK;
+}
+
+bool pp_context_forked(const ppto_context *ctx)
+{
+    return !pp_process_is(ctx->process);
+}
+
+ppto_status pp_context_refuses(const ppto_context *ctx)
+{
+    pp_error err = {0};
+    if (!pp_context_forked(ctx)) return PPTO_OK;
+    (void)pp_context_check(ctx, &err);
+    return pp_report(&err);
 }
 
 /* Memcheck, at the level of the settings. */
@@ -92,7 +105,7 @@ ppto_status ppto_context_create(ppto_context **out, const ppto_options *options)
         return pp_report(&err);
     }
     pthread_mutex_init(&ctx->lock, NULL);
-    ctx->pid = (int)getpid();
+    ctx->process = pp_process_mark();
     ctx->log = (pp_log){ctx->settings.o.log, ctx->settings.o.log_arg, ctx->settings.o.log_level};
     pp_pool_set_limit(ctx->pool, ctx->settings.o.memory_limit);
     *out = ctx;
@@ -116,16 +129,17 @@ ppto_status ppto_context_destroy(ppto_context *ctx)
 {
     pp_error err = {0};
     if (!ctx) return PPTO_OK;
+    PP_TRY(pp_context_refuses(ctx));
     pp_drivers_close(ctx);
-    pp_syncs_destroy(ctx->syncs, ctx->pid != (int)getpid());
+    pp_syncs_destroy(ctx->syncs);
     for (size_t i = 0; i < ctx->plans.n; i++) pp_plan_release(ctx->plans.at[i]);
     pp_vec_free(&ctx->plans);
     free_kernels(ctx);
-    if (ctx->pid == (int)getpid()) pp_executor_destroy(ctx->executor);
-    pp_io_destroy(ctx->io); /* in a forked child it only lets go */
+    pp_executor_destroy(ctx->executor);
+    pp_io_destroy(ctx->io);
     if (ctx->device) ctx->device_class->close(ctx->device);
     pp_library_destroy(ctx->library);
-    if (ctx->ledger && ctx->pid == (int)getpid()) pp_memcheck_shutdown(ctx, &err);
+    if (ctx->ledger) pp_memcheck_shutdown(ctx, &err);
     pp_pool_destroy(ctx->pool);
     pp_stacks_destroy(ctx->stacks);
     pp_settings_free(&ctx->settings);

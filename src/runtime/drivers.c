@@ -15,6 +15,7 @@ static ppto_status make_drivers(ppto_context *ctx, pp_drivers **out)
     pp_drivers *drivers = pp_calloc(1, sizeof *drivers);
     if (!drivers) return PPTO_E_NOMEM;
     drivers->ctx = ctx;
+    drivers->process = ctx->process;
     drivers->uses = 1;
     if (pthread_mutex_init(&drivers->lock, NULL) != 0) goto fail_lock;
     if (pthread_cond_init(&drivers->work, NULL) != 0) goto fail_work;
@@ -46,17 +47,15 @@ ppto_status pp_drivers_get(ppto_context *ctx, pp_drivers **out, pp_error *err)
     return status == PPTO_OK ? status : pp_fail(err, status, "no memory for runs on their own");
 }
 
-void pp_drivers_unuse(pp_drivers *drivers, bool forked)
+void pp_drivers_unuse(pp_drivers *drivers)
 {
-    if (!forked) pthread_mutex_lock(&drivers->lock);
+    pthread_mutex_lock(&drivers->lock);
     bool last = --drivers->uses == 0;
-    if (!forked) pthread_mutex_unlock(&drivers->lock);
+    pthread_mutex_unlock(&drivers->lock);
     if (!last) return;
-    if (!forked) {
-        pthread_cond_destroy(&drivers->changed);
-        pthread_cond_destroy(&drivers->work);
-        pthread_mutex_destroy(&drivers->lock);
-    }
+    pthread_cond_destroy(&drivers->changed);
+    pthread_cond_destroy(&drivers->work);
+    pthread_mutex_destroy(&drivers->lock);
     pp_free(drivers);
 }
 
@@ -94,23 +93,19 @@ ppto_status pp_drivers_wake(pp_drivers *drivers, size_t queued)
 
 void pp_drivers_close(ppto_context *ctx)
 {
-    pp_error none = {0};
     pp_drivers *drivers = atomic_load_explicit(&ctx->drivers, memory_order_acquire);
     if (!drivers) return;
-    bool forked = pp_context_check(ctx, &none) != PPTO_OK;
-    if (!forked) {
-        pthread_mutex_lock(&drivers->lock);
-        drivers->stop = true;
-        for (ppto_run *run = drivers->live; run; run = run->next_live)
-            pp_run_stop(run, "the context is being destroyed");
-        pthread_cond_broadcast(&drivers->work);
-        pthread_cond_broadcast(&drivers->changed);
-        uint32_t n = drivers->n_threads;
-        pthread_mutex_unlock(&drivers->lock);
-        for (uint32_t i = 0; i < n; i++) pthread_join(drivers->threads[i], NULL);
-    }
-    pp_runs_let_go(drivers, forked);
-    pp_drivers_unuse(drivers, forked);
+    pthread_mutex_lock(&drivers->lock);
+    drivers->stop = true;
+    for (ppto_run *run = drivers->live; run; run = run->next_live)
+        pp_run_stop(run, "the context is being destroyed");
+    pthread_cond_broadcast(&drivers->work);
+    pthread_cond_broadcast(&drivers->changed);
+    uint32_t n = drivers->n_threads;
+    pthread_mutex_unlock(&drivers->lock);
+    for (uint32_t i = 0; i < n; i++) pthread_join(drivers->threads[i], NULL);
+    pp_runs_let_go(drivers);
+    pp_drivers_unuse(drivers);
 }
 
 /* ---- admission ----------------------------------------------------------------------------------- */

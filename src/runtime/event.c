@@ -203,21 +203,19 @@ static void free_calls(pp_syncs *syncs)
     }
 }
 
-void pp_syncs_destroy(pp_syncs *syncs, bool forked)
+void pp_syncs_destroy(pp_syncs *syncs)
 {
     if (!syncs) return;
-    if (!forked) {
-        pthread_mutex_lock(&syncs->lock);
-        cancel_calls(syncs);
-        syncs->stop = true;
-        pthread_cond_signal(&syncs->wanted);
-        bool joins = syncs->has_control;
-        pthread_mutex_unlock(&syncs->lock);
-        if (joins) pthread_join(syncs->control, NULL);
-        pthread_cond_destroy(&syncs->wanted);
-        pthread_cond_destroy(&syncs->changed);
-        pthread_mutex_destroy(&syncs->lock);
-    }
+    pthread_mutex_lock(&syncs->lock);
+    cancel_calls(syncs);
+    syncs->stop = true;
+    pthread_cond_signal(&syncs->wanted);
+    bool joins = syncs->has_control;
+    pthread_mutex_unlock(&syncs->lock);
+    if (joins) pthread_join(syncs->control, NULL);
+    pthread_cond_destroy(&syncs->wanted);
+    pthread_cond_destroy(&syncs->changed);
+    pthread_mutex_destroy(&syncs->lock);
     free_calls(syncs);
     while (syncs->streams) {
         ppto_stream *next = syncs->streams->next;

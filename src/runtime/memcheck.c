@@ -89,6 +89,7 @@ ppto_status ppto_memcheck_mark(ppto_context *ctx, const char *name)
 ppto_status ppto_memcheck_keep(ppto_array *array, bool keep)
 {
     if (!array) return pp_report_new(PPTO_E_VALUE, "memcheck keep: the array is NULL");
+    PP_TRY(pp_context_refuses(array->ctx));
     if (array->owned) pp_ledger_keep(array->ctx->ledger, array->data, keep);
     return PPTO_OK;
 }

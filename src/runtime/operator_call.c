@@ -231,8 +231,7 @@ ppto_status pp_call_many(pp_call *c, ppto_tensor **results, size_t n)
     if (!c->graph) /* why a tensor is NULL is known to the thread already */
         return *ppto_error_text(NULL) ? ppto_error_status(NULL)
                                       : fail(c, PPTO_E_VALUE, "its tensors are NULL");
-    const pp_error *first = pp_graph_error(c->graph->graph);
-    if (first->code != PPTO_OK) return first->code;
+    PP_TRY(pp_tensor_status(c->graph));
     if (!results) return fail(c, PPTO_E_VALUE, "there is no room for its results");
     if (c->null_tensor) return fail(c, PPTO_E_VALUE, "an operand is NULL");
     if (c->other_graph) return fail(c, PPTO_E_VALUE, "its operands belong to different graphs");

@@ -228,6 +228,7 @@ ppto_status ppto_program_picture(ppto_program *program, ppto_picture_format form
     *text = NULL;
     if (format != PPTO_PICTURE_SVG && format != PPTO_PICTURE_DOT)
         return pp_report_new(PPTO_E_VALUE, "picture: unknown format %d", (int)format);
+    PP_TRY(pp_context_refuses(program->ctx));
     if (atomic_load_explicit(&program->running, memory_order_acquire))
         return pp_report_new(PPTO_E_BUSY, "picture: the program is running");
     ppto_status status = pp_picture_read(program, &picture, &err);

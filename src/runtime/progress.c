@@ -57,9 +57,9 @@ void pp_progress_look(ppto_run *run)
 
 ppto_status ppto_run_progress(ppto_run *run, ppto_progress *progress)
 {
-    if (!run || !progress || progress->size == 0)
-        return pp_report_new(PPTO_E_VALUE, "run progress: %s",
-                             run ? "set progress->size to sizeof(ppto_progress)" : "the run is NULL");
+    PP_TRY(pp_run_usable(run, "run progress"));
+    if (!progress || progress->size == 0)
+        return pp_report_new(PPTO_E_VALUE, "run progress: set progress->size to sizeof(ppto_progress)");
     ppto_progress now = {.size = progress->size < sizeof now ? progress->size : sizeof now};
     pthread_mutex_lock(&run->drivers->lock);
     if (run->program) pp_progress_look(run);

@@ -439,6 +439,7 @@ ppto_status ppto_program_explain(ppto_program *program, ppto_explain_stage stage
     pp_text out = {0};
     if (!program || !text) return pp_report_new(PPTO_E_VALUE, "explain: an argument is NULL");
     *text = NULL;
+    PP_TRY(pp_context_refuses(program->ctx));
     explain e = {.program = program, .plan = program->plan, .json = json, .out = &out};
     ppto_status status = print_stage(&e, stage, &err);
     if (status == PPTO_OK) return pp_report_give(&out, text);

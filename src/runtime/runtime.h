@@ -71,15 +71,18 @@ struct ppto_context {
     struct pp_syncs *syncs;             /* streams and events; made under lock */
     struct pp_drivers *_Atomic drivers; /* runs that nobody waits for; made under lock */
     _Atomic uint64_t runs, plans_made;  /* numbers given */
-    int pid;
+    uint64_t process;                   /* base/fork.h */
     uint32_t workers;
 };
 ppto_status pp_context_library(ppto_context *ctx, pp_library **out, pp_error *err);
 ppto_status pp_shipped_library(pp_library **out); /* of the shipped operators, none of them read */
 ppto_status pp_context_device(ppto_context *ctx, pp_error *err); /* opens device and executor */
 ppto_status pp_context_io(ppto_context *ctx, struct pp_io **out, pp_error *err); /* starts the I/O engine */
-ppto_status pp_context_check(const ppto_context *ctx,
-                             pp_error *err); /* E_FORKED in a child; E_VALUE for NULL */
+/* E_FORKED in a child; E_VALUE for NULL. What is given back in a child stays as it is: locks may be held, and
+ * owners count on threads that are not there. */
+ppto_status pp_context_check(const ppto_context *ctx, pp_error *err);
+bool pp_context_forked(const ppto_context *ctx);
+ppto_status pp_context_refuses(const ppto_context *ctx); /* reports E_FORKED; PPTO_OK */
 /* The cached kernel of an equal program, or compiles this one. Takes the program. */
 ppto_status pp_context_kernel(ppto_context *ctx, pp_program *take_program, pp_kernel_entry **out, bool *hit,
                               pp_error *err);
@@ -183,8 +186,9 @@ struct ppto_graph {
     PP_VEC(ppto_stream *) streams;        /* used once at least */
     PP_VEC(struct pp_event_row *) events; /* recorded or waited for */
 };
-/* Nothing is recorded on a graph that is NULL (reported) or has failed. */
+/* Nothing is recorded on a graph that is NULL or a parent process's (both reported) or has failed. */
 bool pp_tensor_usable(const ppto_graph *graph);
+ppto_status pp_tensor_status(const ppto_graph *graph); /* why not */
 /* The error of a recording call goes to the thread and, when it is the first, stays in the graph. */
 void pp_tensor_keep_error(ppto_graph *graph, pp_error *err);
 ppto_tensor *pp_tensor_handle(ppto_graph *graph, pp_ref ref); /* NULL when ref is none or out of memory */

@@ -88,7 +88,7 @@ typedef struct pp_told {
 } pp_told;
 
 ppto_status pp_syncs_get(ppto_context *ctx, pp_syncs **out, pp_error *err); /* made at the first use */
-void pp_syncs_destroy(pp_syncs *syncs, bool forked);
+void pp_syncs_destroy(pp_syncs *syncs);
 /* With the lock: beginning `target` of the event ended. poison: NULL when status is OK */
 void pp_event_end(pp_syncs *syncs, pp_event_row *row, uint64_t target, ppto_status status,
                   const ppto_poison *poison, pp_told *told);
@@ -155,6 +155,7 @@ typedef struct pp_ticket { /* of a run that wants memory, in the order of admiss
 enum { PP_MOST_DRIVERS = 64 };
 
 typedef struct pp_drivers {
+    uint64_t process;     /* base/fork.h; the context may be gone */
     pthread_mutex_t lock; /* of all below and of every ppto_run */
     pthread_cond_t work, changed;
     uint32_t uses; /* the context, and runs not released */

@@ -37,7 +37,7 @@ ppto_graph *ppto_graph_create(ppto_context *ctx)
 
 void ppto_graph_destroy(ppto_graph *g)
 {
-    if (!g) return;
+    if (!g || pp_context_forked(g->ctx)) return;
     pp_graph_streams_free(g);
     pp_graph_files_free(g);
     pp_graph_destroy(g->graph);
@@ -47,7 +47,7 @@ void ppto_graph_destroy(ppto_graph *g)
 
 ppto_status ppto_graph_error(const ppto_graph *g)
 {
-    return g ? pp_graph_error(g->graph)->code : PPTO_E_VALUE;
+    return g ? pp_tensor_status(g) : PPTO_E_VALUE;
 }
 const char *ppto_graph_error_text(const ppto_graph *g)
 {
@@ -83,10 +83,16 @@ static ppto_tensor *recorded(ppto_graph *g, ppto_status status, pp_ref ref)
     return NULL;
 }
 
+ppto_status pp_tensor_status(const ppto_graph *g)
+{
+    if (!g) return pp_report_new(PPTO_E_VALUE, "the graph is NULL");
+    PP_TRY(pp_context_refuses(g->ctx));
+    return pp_graph_error(g->graph)->code;
+}
+
 bool pp_tensor_usable(const ppto_graph *g)
 {
-    if (!g) pp_report_new(PPTO_E_VALUE, "the graph is NULL");
-    return g && pp_graph_error(g->graph)->code == PPTO_OK;
+    return pp_tensor_status(g) == PPTO_OK;
 }
 
 ppto_tensor *ppto_input_at(ppto_site site, ppto_graph *g, const char *name, ppto_dtype dtype,
@@ -218,7 +224,7 @@ ppto_status ppto_opn_at(ppto_site site, ppto_graph *g, const char *name, const c
     const char **names;
     size_t count = 0;
     for (size_t i = 0; results && i < n_results; i++) results[i] = NULL;
-    if (!pp_tensor_usable(g)) return g ? pp_graph_error(g->graph)->code : PPTO_E_VALUE;
+    PP_TRY(pp_tensor_status(g));
     ppto_status status = name && results ? PPTO_OK : pp_fail(&err, PPTO_E_VALUE, "op: an argument is NULL");
     if (status == PPTO_OK && !refs_of(g, n, tensors, &refs, &err)) status = err.code;
     if (status == PPTO_OK) {
@@ -263,7 +269,7 @@ ppto_status ppto_parse_program(ppto_graph *g, const char *text, size_t length, c
     *n = 0;
     *outputs = NULL;
     *names = NULL;
-    if (!pp_tensor_usable(g)) return g ? pp_graph_error(g->graph)->code : PPTO_E_VALUE;
+    PP_TRY(pp_tensor_status(g));
     ppto_status status = run_text(g, text, length, file ? file : "<text>", NULL, 0, fn ? &c : NULL,
                                   (ppto_site){0}, &given, &results, &count, &err);
     if (status == PPTO_OK) {

@@ -345,7 +345,7 @@ ppto_status ppto_trace_create(ppto_context *ctx, const ppto_trace_options *optio
 
 void ppto_trace_destroy(ppto_trace *trace)
 {
-    if (trace) release(trace);
+    if (trace && !pp_context_forked(trace->ctx)) release(trace);
 }
 
 ppto_status ppto_program_trace(ppto_program *p, ppto_trace *trace, const char *name)
@@ -353,6 +353,7 @@ ppto_status ppto_program_trace(ppto_program *p, ppto_trace *trace, const char *n
     if (!p) return pp_report_new(PPTO_E_VALUE, "trace: the program is NULL");
     if (trace && trace->ctx != p->ctx)
         return pp_report_new(PPTO_E_VALUE, "trace: it belongs to another context than the program");
+    PP_TRY(pp_context_refuses(p->ctx));
     if (atomic_load_explicit(&p->running, memory_order_acquire))
         return pp_report_new(PPTO_E_BUSY, "trace: the program is running");
     pp_trace_source *source = NULL;

@@ -34,6 +34,7 @@ ppto_status ppto_trace_write(ppto_trace *trace, ppto_trace_format format, char *
     *n = 0;
     if ((unsigned)format > PPTO_TRACE_TIMELINE)
         return pp_report_new(PPTO_E_VALUE, "trace: unknown format %d", (int)format);
+    PP_TRY(pp_context_refuses(trace->ctx));
     ppto_status status = read(trace, &view);
     if (status == PPTO_OK) writers[format](&view, &out);
     done(trace, &view);
@@ -48,6 +49,7 @@ ppto_status ppto_trace_steps(ppto_trace *trace, bool json, char **text)
     pp_text out = {0};
     if (!trace || !text) return pp_report_new(PPTO_E_VALUE, "trace: an argument is NULL");
     *text = NULL;
+    PP_TRY(pp_context_refuses(trace->ctx));
     ppto_status status = read(trace, &view);
     if (status == PPTO_OK) {
         status = pp_trace_steps(&view, json, &out);
@@ -64,6 +66,7 @@ ppto_status ppto_trace_count(ppto_trace *trace, ppto_trace_counts *counts)
     pp_trace_view view;
     if (!trace || !counts || counts->size < sizeof *counts)
         return pp_report_new(PPTO_E_VALUE, "trace: set counts->size to sizeof(ppto_trace_counts)");
+    PP_TRY(pp_context_refuses(trace->ctx));
     ppto_status status = read(trace, &view);
     if (status == PPTO_OK) {
         counts->runs = view.runs;
