@@ -21,6 +21,7 @@ static pp_place place_like(const pp_region *r, pp_place_kind kind, uint32_t prim
     pp_place place = {.kind = (uint8_t)kind, .dtype = dtype, .rank = type->rank, .number = prim};
     memcpy(place.dim, pp_trace_dims(&r->trace, prim), sizeof place.dim);
     place.cut = r->trace.cut[prim] != PP_WHOLE;
+    if (place.cut) place.axis = r->trace.cut[prim];
     return place;
 }
 
@@ -41,6 +42,7 @@ static ppto_status state_places(pp_region *r, uint32_t prim)
         place.dim[0] = 0; /* as many as the pieces give */
         place.rank++;
         place.cut = true;
+        place.axis = 0;
         PP_TRY(add_place(r, place));
     }
     return PPTO_OK;
@@ -149,6 +151,20 @@ bool pp_region_carries(const pp_region *r, const pp_place *place, uint32_t pass)
                                                               : pass_of(r, place->number) == pass;
 }
 
+static bool is_cut_output(const pp_region *r, uint32_t prim)
+{
+    if (r->trace.cut[prim] == PP_WHOLE) return false;
+    for (size_t i = 0; i < r->flat->outputs.n; i++)
+        if (r->flat->outputs.at[i] == prim) return true;
+    return false;
+}
+
+bool pp_region_is_root(const pp_region *r, uint32_t pass, uint32_t prim)
+{
+    bool crosses = r->trace.cross[prim] && r->flat->prims.at[prim].kind != PP_P_SCAN;
+    return (crosses && pass_of(r, prim) == pass) || (r->trace.depth[prim] == pass && is_cut_output(r, prim));
+}
+
 static ppto_status plan_pass(pp_region *r, uint32_t pass, uint32_t *culprit, pp_error *err)
 {
     pp_region_pass *p = &r->passes[pass];
@@ -156,6 +172,8 @@ static ppto_status plan_pass(pp_region *r, uint32_t pass, uint32_t *culprit, pp_
     p->least = 1;
     for (uint32_t id = 0; id < r->flat->prims.n; id++) {
         int64_t least, most;
+        if (pp_region_is_root(r, pass, id) && pp_region_rows(r, id) > p->rows)
+            p->rows = pp_region_rows(r, id);
         uint8_t kind = r->flat->prims.at[id].kind;
         /* a scan below a crossing of a later pass is computed again there */
         if (!r->trace.cross[id] || (kind == PP_P_SCAN ? pass_of(r, id) > pass : pass_of(r, id) != pass))
@@ -181,13 +199,22 @@ static ppto_status plan_pass(pp_region *r, uint32_t pass, uint32_t *culprit, pp_
                    "no length of a piece suits all that runs along the axis that is cut");
 }
 
+/* Ends a build; a part that failed is no part. */
+static ppto_status built(pp_build *b, ppto_status status)
+{
+    if (status != PPTO_OK) pp_part_free(b->part);
+    pp_build_close(b);
+    return status;
+}
+
 ppto_status pp_region_whole(pp_region *r, uint32_t depth, pp_part *part, pp_error *err)
 {
     pp_build b;
     uint8_t *root = pp_calloc(r->flat->prims.n + 1, 1);
-    ppto_status status = root ? pp_build_open(&b, r, part, err) : PPTO_E_NOMEM;
-    if (root && status == PPTO_OK) {
-        b.now = depth;
+    if (!root) return PPTO_E_NOMEM;
+    ppto_status status = pp_build_open(&b, r, part, err);
+    if (status == PPTO_OK) {
+        b.now_pass = depth;
         for (uint32_t id = 0; id < r->flat->prims.n; id++) {
             uint32_t place = r->place_of[id];
             root[id] =
@@ -197,9 +224,8 @@ ppto_status pp_region_whole(pp_region *r, uint32_t depth, pp_part *part, pp_erro
         for (uint32_t id = 0; status == PPTO_OK && id < r->flat->prims.n; id++)
             if (root[id]) status = pp_build_write(&b, r->place_of[id], b.made[id]);
     }
-    if (root) pp_build_close(&b);
     pp_free(root);
-    return status;
+    return built(&b, status);
 }
 
 ppto_status pp_region_last(pp_region *r, pp_part *out, pp_error *err)
@@ -208,46 +234,50 @@ ppto_status pp_region_last(pp_region *r, pp_part *out, pp_error *err)
     uint8_t *root = pp_calloc(r->flat->prims.n + 1, 1);
     if (!root) return PPTO_E_NOMEM;
     ppto_status status = pp_build_open(&b, r, out, err);
-    b.now = r->trace.depths;
+    b.now_pass = r->trace.depths;
     for (size_t i = 0; i < r->flat->outputs.n; i++)
         root[r->flat->outputs.at[i]] = r->trace.cut[r->flat->outputs.at[i]] == PP_WHOLE;
     if (status == PPTO_OK) status = pp_build_copy(&b, root);
     for (uint32_t i = 0; status == PPTO_OK && i < r->flat->outputs.n; i++)
         if (root[r->flat->outputs.at[i]] && !pp_region_repeats(r, i))
             status = pp_build_write(&b, output_place(r, i), b.made[r->flat->outputs.at[i]]);
-    pp_build_close(&b);
     pp_free(root);
-    return status;
+    return built(&b, status);
 }
 
-ppto_status pp_region_piece(pp_region *r, uint32_t pass, int64_t rows, bool first, pp_part *out,
-                            pp_error *err)
+/* Writes the output's rows of the piece, when it has some. */
+static ppto_status write_rows(pp_build *b, uint32_t number)
+{
+    uint32_t id = b->region->flat->outputs.at[number];
+    pp_rows rows = pp_region_root_rows(b->region, id, b->start, b->spans->rows);
+    for (uint32_t i = 0; rows.from < rows.to && i < b->spans->at.n; i++) {
+        uint32_t taken;
+        if (b->spans->at.at[i].prim != id || !b->spans->at.at[i].root) continue;
+        PP_TRY(pp_build_take(b, i, rows, &taken));
+        return pp_build_write(b, output_place(b->region, number), taken);
+    }
+    return PPTO_OK;
+}
+
+ppto_status pp_region_piece(pp_region *r, uint32_t pass, const pp_spans *spans, const pp_rows *now,
+                            int64_t start, bool first, pp_part *out, pp_error *err)
 {
     pp_build b;
-    uint8_t *root = pp_calloc(r->flat->prims.n + 1, 1);
-    if (!root) return PPTO_E_NOMEM;
     ppto_status status = pp_build_open(&b, r, out, err);
-    b.piece = true;
+    b.spans = spans;
+    b.now = now;
+    b.start = start;
     b.first = first;
-    b.now = pass;
-    b.rows = rows;
-    for (uint32_t id = 0; id < r->flat->prims.n; id++)
-        root[id] = r->trace.cross[id] && r->flat->prims.at[id].kind != PP_P_SCAN && pass_of(r, id) == pass;
-    for (size_t i = 0; i < r->flat->outputs.n; i++) {
-        uint32_t id = r->flat->outputs.at[i];
-        root[id] |= r->trace.cut[id] != PP_WHOLE && r->trace.depth[id] == pass;
-    }
-    if (status == PPTO_OK) status = pp_build_copy(&b, root);
+    b.now_pass = pass;
+    if (status == PPTO_OK) status = pp_build_copy_piece(&b);
     for (uint32_t i = 0; status == PPTO_OK && i < r->flat->outputs.n; i++) {
         uint32_t id = r->flat->outputs.at[i];
         if (r->trace.cut[id] != PP_WHOLE && r->trace.depth[id] == pass && !pp_region_repeats(r, i))
-            status = pp_build_write(&b, output_place(r, i), b.made[id]);
+            status = write_rows(&b, i);
     }
     if (status == PPTO_OK) status = pp_sizes_status(pp_types_sizes(out->types));
     if (status == PPTO_OK) status = pp_flat_verify(&out->flat, err);
-    pp_build_close(&b);
-    pp_free(root);
-    return status;
+    return built(&b, status);
 }
 
 /* ---- trees -------------------------------------------------------------------------------------------- */
@@ -267,8 +297,8 @@ static int64_t units_of(const pp_region *r, const pp_tree *tree, int64_t rows)
 
 int64_t pp_region_units(const pp_region *r, const pp_tree *tree, int64_t rows)
 {
-    int64_t rest = r->trace.rows % rows;
-    return r->trace.rows / rows * units_of(r, tree, rows) + (rest != 0 ? units_of(r, tree, rest) : 0);
+    int64_t all = pp_region_rows(r, r->places.at[tree->first].number), rest = all % rows;
+    return all / rows * units_of(r, tree, rows) + (rest != 0 ? units_of(r, tree, rest) : 0);
 }
 
 static ppto_status add_level(pp_build *b, const pp_tree *tree, int64_t n)
@@ -302,8 +332,7 @@ ppto_status pp_region_level(pp_region *r, const pp_tree *tree, int64_t n, pp_par
     ppto_status status = pp_build_open(&b, r, out, err);
     b.units = n;
     if (status == PPTO_OK) status = add_level(&b, tree, n);
-    pp_build_close(&b);
-    return status;
+    return built(&b, status);
 }
 
 /* ---- making ------------------------------------------------------------------------------------------- */

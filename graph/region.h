@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Chunk regions: a flat graph run piece by piece along one axis of one input, with the bits of the whole run.
+ * Start reading at pp_region_create.
  *
  * A dim is *cut* where its elements belong to pieces. The cut dim of one input decides the cut dims of all
  * that is computed from it, and of what is combined with that element by element (region_trace.c). A value
@@ -28,7 +29,7 @@ typedef struct pp_trace {
     uint8_t *cross;  /* per prim: 1 when a REDUCE, SCAN or CONTRACT crosses pieces */
     uint32_t *depth; /* per prim: crossings below it */
     int64_t *dims;   /* per prim PPTO_MAX_RANK sizes, all known */
-    int64_t rows;    /* of the cut axis */
+    int64_t rows;    /* of the seed */
     uint32_t depths; /* the largest depth of a root, plus 1 */
 } pp_trace;
 
@@ -48,7 +49,7 @@ static inline const int64_t *pp_trace_dims(const pp_trace *trace, uint32_t prim)
 
 typedef enum pp_place_kind {
     PP_AT_INPUT,  /* number: of the flat graph */
-    PP_AT_START,  /* a number: index of the piece's first row */
+    PP_AT_START,  /* a number: index of the piece's first row, of what the pass is for */
     PP_AT_VALUE,  /* whole, computed once */
     PP_AT_STATES, /* dim 0: units of all pieces; after the tree, one */
     PP_AT_CARRY,  /* from piece to piece; absent before the first */
@@ -58,7 +59,8 @@ typedef enum pp_place_kind {
 /* Memory that parts read and write. */
 typedef struct pp_place {
     uint8_t kind, dtype, rank;
-    bool cut;                   /* pieces of dim 0 are read or written, else all of it */
+    bool cut; /* rows of dim `axis` are read or written, else all of it */
+    uint8_t axis;
     uint32_t number;            /* STATES, CARRY: the prim that crosses */
     int64_t dim[PPTO_MAX_RANK]; /* STATES: dim 0 is the number of units of all pieces */
 } pp_place;
@@ -67,7 +69,9 @@ typedef struct pp_place {
 typedef struct pp_part {
     pp_flat flat;
     pp_types *types;
-    PP_VEC(uint32_t) reads;  /* place of input k */
+    PP_VEC(uint32_t) reads; /* place of input k */
+    PP_VEC(uint32_t)
+    spans; /* whose rows of that place it is; PP_NONE: it has no rows, or those of the piece */
     PP_VEC(uint32_t) writes; /* place of output k */
 } pp_part;
 
@@ -81,6 +85,7 @@ typedef struct pp_region_pass {
     PP_VEC(pp_tree) trees;
     bool any;      /* has pieces at all */
     bool carries;  /* the first piece is built without carry */
+    int64_t rows;  /* of the longest of what the pass is for */
     int64_t most;  /* rows of a piece at most (laws of scans and products), a power of two */
     int64_t least; /* and at least */
 } pp_region_pass;
@@ -98,15 +103,59 @@ typedef struct pp_region {
     pp_arena arena;
 } pp_region;
 
+/* ---- region_span.c : the rows of a piece --------------------------------------------------------------
+ */
+
+typedef struct pp_rows { /* [from, to); none when they are equal */
+    int64_t from, to;
+} pp_rows;
+
+typedef struct pp_span { /* rows of one cut value that a pass needs together */
+    uint32_t prim;
+    int64_t slope;  /* rows that it goes on by, or back, when the piece goes on by one */
+    pp_rows first;  /* at the first piece, as if no value had an end */
+    uint32_t edges; /* in pp_spans.edge: for each operand the span it reads, PP_NONE: the operand is whole */
+    bool root;
+} pp_span;
+
+typedef struct pp_spans { /* of a pass with pieces of so many rows */
+    int64_t rows, total;  /* total: of the longest root */
+    PP_VEC(pp_span) at;   /* operands after what reads them */
+    PP_VEC(uint32_t) edge;
+} pp_spans;
+
+/* returns PPTO_OK; E_UNSUPPORTED and *culprit; E_NOMEM. Free the spans also after a failure. */
+ppto_status pp_spans_create(const pp_region *region, uint32_t pass, int64_t rows, pp_spans *out,
+                            uint32_t *culprit, pp_error *err);
+void pp_spans_free(pp_spans *spans);
+/* The rows of every span in the piece that begins at row `start` of the roots; now: room for all spans. */
+void pp_spans_aim(const pp_region *region, const pp_spans *spans, int64_t start, pp_rows *now);
+/* The most rows of every span in any piece; scratch: room for all spans. */
+void pp_spans_longest(const pp_region *region, const pp_spans *spans, int64_t *longest, pp_rows *scratch);
+/* Does the part built for one piece serve the other, too? */
+bool pp_spans_alike(const pp_region *region, const pp_spans *spans, int64_t start, const pp_rows *now,
+                    int64_t other_start, const pp_rows *other);
+/* Rows of operand k that these rows of a prim are made of, as far as the operand has them. */
+pp_rows pp_span_operand(const pp_region *region, uint32_t prim, uint32_t k, pp_rows rows);
+/* Rows of a root in a piece; all its rows (of a crossing prim: its operands'). */
+pp_rows pp_region_root_rows(const pp_region *region, uint32_t root, int64_t start, int64_t rows);
+int64_t pp_region_rows(const pp_region *region, uint32_t prim);
+int64_t pp_region_size(const pp_region *region, pp_size size); /* with the run's names */
+/* Is the prim what the pass is for: an output of it, or a crossing that it computes? */
+bool pp_region_is_root(const pp_region *region, uint32_t pass, uint32_t prim);
+
+/* ---- region.c ------------------------------------------------------------------------------------------ */
+
 /* flat and literals must outlive the region. E_UNSUPPORTED as above. */
 ppto_status pp_region_create(const pp_flat *flat, const int64_t *names, const uint64_t *literals,
                              uint32_t seed, pp_region **out, uint32_t *culprit, pp_error *err);
 void pp_region_destroy(pp_region *region); /* NULL is fine */
 /* What is whole and computed before the pieces of a pass; nothing when it has no outputs. */
 ppto_status pp_region_whole(pp_region *region, uint32_t pass, pp_part *out, pp_error *err);
-/* The piece of a pass with this many rows. first: there is no carry yet. */
-ppto_status pp_region_piece(pp_region *region, uint32_t pass, int64_t rows, bool first, pp_part *out,
-                            pp_error *err);
+/* The piece of a pass that begins at row `start`; now: its rows (pp_spans_aim). first: there is no carry yet.
+ */
+ppto_status pp_region_piece(pp_region *region, uint32_t pass, const pp_spans *spans, const pp_rows *now,
+                            int64_t start, bool first, pp_part *out, pp_error *err);
 bool pp_region_repeats(const pp_region *region, uint32_t output); /* the value of an earlier output */
 /* Does this CARRY place belong to the pass? */
 bool pp_region_carries(const pp_region *region, const pp_place *place, uint32_t pass);

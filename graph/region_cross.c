@@ -227,12 +227,12 @@ static ppto_status many_units(fold_build *f, uint32_t prim)
     return write_states(f->b, prim, states, f->m->n_states);
 }
 
-ppto_status pp_build_cross_reduce(pp_build *b, uint32_t prim)
+ppto_status pp_build_cross_reduce(pp_build *b, uint32_t prim, const uint32_t *x)
 {
     const pp_prim *p = &b->region->flat->prims.at[prim];
     const uint32_t *operands = pp_flat_operands(b->region->flat, prim);
     fold_build f = {.b = b, .axis = b->region->trace.cut[operands[0]], .rows = p->rows};
-    for (uint32_t i = 0; i < p->n_operands; i++) f.x[i] = b->made[operands[i]];
+    for (uint32_t i = 0; i < p->n_operands; i++) f.x[i] = x[i];
     PP_TRY(pp_region_states(b->region, p->u.fold.monoid, &f.m));
     if (p->u.fold.monoid->position) {
         pp_shape shape = pp_build_shape(b, f.x[0]);
@@ -407,12 +407,10 @@ static ppto_status scan_piece(scan_build *s, const uint32_t *x)
     return pp_vec_push(&s->b->scans, parts);
 }
 
-ppto_status pp_build_cross_scan(pp_build *b, uint32_t prim)
+ppto_status pp_build_cross_scan(pp_build *b, uint32_t prim, const uint32_t *x)
 {
     const pp_prim *p = &b->region->flat->prims.at[prim];
     scan_build s = {.b = b, .prim = prim, .axis = p->axis, .m = p->u.fold.monoid, .n = b->rows};
-    uint32_t x[5];
-    for (uint32_t i = 0; i < p->n_operands; i++) x[i] = b->made[pp_flat_operands(b->region->flat, prim)[i]];
     s.n_states = s.m->n_states;
     s.block = p->axis + 1u == pp_flat_type(b->region->flat, prim)->rank ? PP_LANE_BLOCK : PP_ROW_BLOCK;
     PP_TRY(pp_region_joined(b->region, s.m, false, &s.joined));
@@ -478,7 +476,7 @@ static ppto_status add_blocks(product_build *q, uint32_t products, const pp_shap
     return PPTO_OK;
 }
 
-ppto_status pp_build_cross_contract(pp_build *b, uint32_t prim)
+ppto_status pp_build_cross_contract(pp_build *b, uint32_t prim, const uint32_t *operands)
 {
     const pp_prim *p = &b->region->flat->prims.at[prim];
     product_build q = {.b = b, .n_batch = p->n_batch, .dtype = pp_flat_type(b->region->flat, prim)->dtype};
@@ -486,7 +484,7 @@ ppto_status pp_build_cross_contract(pp_build *b, uint32_t prim)
     uint32_t sum = PP_NONE, products;
     int64_t k = 1;
     for (int i = 0; i < 2; i++) {
-        uint32_t x = b->made[pp_flat_operands(b->region->flat, prim)[i]];
+        uint32_t x = operands[i];
         pp_shape shape = pp_build_shape(b, x);
         k = 1;
         for (uint32_t d = 0; d < p->n_k; d++) k *= shape.dim[--shape.rank];

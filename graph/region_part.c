@@ -6,7 +6,7 @@
 
 ppto_status pp_build_open(pp_build *b, pp_region *region, pp_part *part, pp_error *err)
 {
-    *b = (pp_build){.region = region, .part = part, .start = PP_NONE, .err = err};
+    *b = (pp_build){.region = region, .part = part, .start_prim = PP_NONE, .err = err};
     *part = (pp_part){0};
     PP_TRY(pp_types_create(&part->types));
     pp_flat_init(&part->flat, part->types);
@@ -20,6 +20,7 @@ ppto_status pp_build_open(pp_build *b, pp_region *region, pp_part *part, pp_erro
 void pp_build_close(pp_build *b)
 {
     pp_free(b->made);
+    pp_free(b->made_span);
     pp_vec_free(&b->scans);
 }
 
@@ -28,6 +29,7 @@ void pp_part_free(pp_part *part)
     pp_flat_free(&part->flat);
     pp_types_destroy(part->types);
     pp_vec_free(&part->reads);
+    pp_vec_free(&part->spans);
     pp_vec_free(&part->writes);
     *part = (pp_part){0};
 }
@@ -39,7 +41,7 @@ pp_shape pp_build_dims(const pp_build *b, uint32_t prim)
     const pp_trace *t = &b->region->trace;
     pp_shape shape = {.rank = pp_flat_type(b->region->flat, prim)->rank};
     memcpy(shape.dim, pp_trace_dims(t, prim), sizeof shape.dim);
-    if (b->piece && t->cut[prim] != PP_WHOLE) shape.dim[t->cut[prim]] = b->rows;
+    if (b->spans && t->cut[prim] != PP_WHOLE) shape.dim[t->cut[prim]] = b->rows;
     return shape;
 }
 
@@ -52,7 +54,7 @@ pp_shape pp_build_shape(const pp_build *b, uint32_t id)
     return shape;
 }
 
-static pp_size size_of(pp_build *b, int64_t value)
+pp_size pp_build_size(pp_build *b, int64_t value)
 {
     return pp_size_const(pp_types_sizes(b->part->types), value);
 }
@@ -63,7 +65,7 @@ ppto_status pp_build_add(pp_build *b, pp_prim *p, uint8_t dtype, bool weak, cons
     pp_type type = {.dtype = dtype, .weak = weak, .rank = (uint8_t)shape->rank};
     if (shape->rank > PPTO_MAX_RANK)
         return pp_fail(b->err, PPTO_E_UNSUPPORTED, "a piece would need a tensor of rank %u", shape->rank);
-    for (uint32_t i = 0; i < shape->rank; i++) type.dim[i] = size_of(b, shape->dim[i]);
+    for (uint32_t i = 0; i < shape->rank; i++) type.dim[i] = pp_build_size(b, shape->dim[i]);
     PP_TRY(pp_sizes_status(pp_types_sizes(b->part->types)));
     PP_TRY(pp_type_intern(b->part->types, &type, &p->type));
     return pp_flat_add(&b->part->flat, p, x, n, id);
@@ -99,7 +101,7 @@ ppto_status pp_build_slice(pp_build *b, uint32_t x, uint32_t axis, int64_t start
     if (start == 0 && length == shape.dim[axis]) return PPTO_OK;
     shape.dim[axis] = length;
     p.axis = (uint8_t)axis;
-    p.u.slice.start = size_of(b, start);
+    p.u.slice.start = pp_build_size(b, start);
     p.u.slice.step = 1;
     return pp_build_add(b, &p, pp_flat_type(&b->part->flat, x)->dtype, false, &shape, &x, 1, id);
 }
@@ -152,12 +154,13 @@ ppto_status pp_build_fold(pp_build *b, uint8_t kind, const pp_monoid *m, uint32_
 
 /* ---- places ------------------------------------------------------------------------------------------- */
 
-static ppto_status add_input(pp_build *b, uint32_t place, uint8_t dtype, bool weak, const pp_shape *shape,
-                             uint32_t *id)
+static ppto_status add_input(pp_build *b, uint32_t place, uint32_t span, uint8_t dtype, bool weak,
+                             const pp_shape *shape, uint32_t *id)
 {
     pp_prim p = new_prim(PP_P_INPUT);
     p.number = (uint32_t)b->part->reads.n;
     PP_TRY(pp_vec_push(&b->part->reads, place));
+    PP_TRY(pp_vec_push(&b->part->spans, span));
     return pp_build_add(b, &p, dtype, weak, shape, NULL, 0, id);
 }
 
@@ -167,7 +170,7 @@ ppto_status pp_build_read(pp_build *b, uint32_t place, uint32_t *id)
     pp_shape shape = {.rank = at->rank};
     memcpy(shape.dim, at->dim, sizeof shape.dim);
     if (at->kind == PP_AT_STATES) shape.dim[0] = b->units > 1 ? b->units : 1;
-    return add_input(b, place, at->dtype, false, &shape, id);
+    return add_input(b, place, PP_NONE, at->dtype, false, &shape, id);
 }
 
 ppto_status pp_build_write(pp_build *b, uint32_t place, uint32_t id)
@@ -180,19 +183,19 @@ ppto_status pp_build_start(pp_build *b, uint32_t *id)
 {
     pp_shape number = {0};
     uint32_t place = 0;
-    if (b->start == PP_NONE) {
+    if (b->start_prim == PP_NONE) {
         pp_prim p = new_prim(PP_P_MAP);
         while (b->region->places.at[place].kind != PP_AT_START) place++;
-        PP_TRY(add_input(b, place, PPTO_I64, true, &number, &b->start));
+        PP_TRY(add_input(b, place, PP_NONE, PPTO_I64, true, &number, &b->start_prim));
         p.op = PP_CAST;
         p.weak_cast = true;
-        PP_TRY(pp_build_add(b, &p, PPTO_I64, false, &number, &b->start, 1, &b->start));
+        PP_TRY(pp_build_add(b, &p, PPTO_I64, false, &number, &b->start_prim, 1, &b->start_prim));
     }
-    *id = b->start;
+    *id = b->start_prim;
     return PPTO_OK;
 }
 
-static ppto_status read_input(pp_build *b, uint32_t id)
+ppto_status pp_build_input(pp_build *b, uint32_t id, uint32_t span, uint32_t *made)
 {
     const pp_type *type = pp_flat_type(b->region->flat, id);
     uint32_t number = b->region->flat->prims.at[id].number, place = 0;
@@ -202,60 +205,42 @@ static ppto_status read_input(pp_build *b, uint32_t id)
         const pp_place *at = &b->region->places.at[place];
         if (at->kind == PP_AT_INPUT && at->number == number && at->cut == cut) break;
     }
-    return add_input(b, place, type->dtype, type->weak, &shape, &b->made[id]);
+    return add_input(b, place, span, type->dtype, type->weak, &shape, made);
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------- */
 
-static ppto_status copy_iota(pp_build *b, uint32_t id)
+ppto_status pp_build_iota(pp_build *b, uint32_t id, uint32_t *made)
 {
-    pp_prim p = new_prim(PP_P_IOTA), add = new_prim(PP_P_MAP);
+    pp_prim p = new_prim(PP_P_IOTA);
     pp_shape shape = pp_build_dims(b, id);
-    uint32_t x[2];
-    PP_TRY(pp_build_add(b, &p, PPTO_I64, false, &shape, NULL, 0, &x[0]));
-    b->made[id] = x[0];
-    if (!b->piece || b->region->trace.cut[id] == PP_WHOLE) return PPTO_OK;
-    PP_TRY(pp_build_start(b, &x[1]));
-    PP_TRY(pp_build_broadcast(b, x[1], &shape, &x[1]));
-    add.op = PP_ADD;
-    return pp_build_add(b, &add, PPTO_I64, false, &shape, x, 2, &b->made[id]);
+    return pp_build_add(b, &p, PPTO_I64, false, &shape, NULL, 0, made);
 }
 
-static ppto_status known_size(pp_build *b, pp_size size, int64_t *out)
+/* The numbers in a prim that are known now. */
+static void settle(pp_build *b, pp_prim *p)
 {
-    return pp_size_eval(pp_types_sizes(b->region->flat->types), size, b->region->names, out);
-}
-
-static ppto_status copy_plain(pp_build *b, uint32_t id)
-{
-    const pp_flat *flat = b->region->flat;
-    const pp_type *type = pp_flat_type(flat, id);
-    pp_prim p = flat->prims.at[id];
-    pp_shape shape = pp_build_dims(b, id);
-    uint32_t x[64], *operands = p.n_operands <= 64 ? x : pp_alloc(p.n_operands * sizeof *x);
-    int64_t size = 0;
-    ppto_status status = operands ? PPTO_OK : PPTO_E_NOMEM;
-    for (uint32_t i = 0; status == PPTO_OK && i < p.n_operands; i++)
-        operands[i] = b->made[pp_flat_operands(flat, id)[i]];
-    if (status == PPTO_OK && p.kind == PP_P_LITERAL && p.number != PP_NONE) {
-        p.u.bits = b->region->literals[p.number];
-        p.number = PP_NONE;
-    } else if (status == PPTO_OK && p.kind == PP_P_SIZE) {
-        status = known_size(b, p.u.size, &size);
-        p.kind = PP_P_LITERAL;
-        p.u.bits = (uint64_t)size;
-        p.number = PP_NONE;
-    } else if (status == PPTO_OK && p.kind == PP_P_SLICE) {
-        status = known_size(b, p.u.slice.start, &size);
-        p.u.slice.start = size_of(b, size);
-    } else if (status == PPTO_OK && p.kind == PP_P_PAD) {
-        status = known_size(b, p.u.before, &size);
-        p.u.before = size_of(b, size);
+    if (p->kind == PP_P_LITERAL && p->number != PP_NONE) {
+        p->u.bits = b->region->literals[p->number];
+        p->number = PP_NONE;
+    } else if (p->kind == PP_P_SIZE) {
+        p->u.bits = (uint64_t)pp_region_size(b->region, p->u.size);
+        p->kind = PP_P_LITERAL;
+        p->number = PP_NONE;
+    } else if (p->kind == PP_P_SLICE) {
+        p->u.slice.start = pp_build_size(b, pp_region_size(b->region, p->u.slice.start));
+    } else if (p->kind == PP_P_PAD) {
+        p->u.before = pp_build_size(b, pp_region_size(b->region, p->u.before));
     }
-    if (status == PPTO_OK)
-        status = pp_build_add(b, &p, type->dtype, type->weak, &shape, operands, p.n_operands, &b->made[id]);
-    if (operands != x) pp_free(operands);
-    return status;
+}
+
+ppto_status pp_build_plain(pp_build *b, uint32_t id, const uint32_t *x, uint32_t *made)
+{
+    pp_prim p = b->region->flat->prims.at[id];
+    const pp_type *type = pp_flat_type(b->region->flat, id);
+    pp_shape shape = pp_build_dims(b, id);
+    settle(b, &p);
+    return pp_build_add(b, &p, type->dtype, type->weak, &shape, x, p.n_operands, made);
 }
 
 /* Read from a place instead of being computed here. */
@@ -264,69 +249,57 @@ static bool is_read(const pp_build *b, uint32_t id)
     const pp_region *r = b->region;
     const pp_prim *p = &r->flat->prims.at[id];
     uint32_t place = r->place_of[id];
-    if (p->kind == PP_P_CONTRACT && r->trace.cross[id]) return !b->piece || r->trace.depth[id] <= b->now;
+    if (p->kind == PP_P_CONTRACT && r->trace.cross[id]) return !b->spans || r->trace.depth[id] <= b->now_pass;
     if (place == PP_NONE || r->places.at[place].kind != PP_AT_VALUE) return false;
-    return b->piece || r->trace.depth[id] < b->now;
+    return b->spans || r->trace.depth[id] < b->now_pass;
 }
 
 static bool is_leaf(const pp_build *b, uint32_t id)
 {
     const pp_prim *p = &b->region->flat->prims.at[id];
-    return is_read(b, id) || (!b->piece && p->kind == PP_P_REDUCE && b->region->trace.cross[id]);
+    return is_read(b, id) || (!b->spans && p->kind == PP_P_REDUCE && b->region->trace.cross[id]);
 }
 
-static ppto_status copy_scan_part(pp_build *b, uint32_t id)
-{
-    uint32_t scan = pp_flat_operands(b->region->flat, id)[0];
-    for (size_t i = 0; i < b->scans.n; i++)
-        if (b->scans.at[i].prim == scan) {
-            b->made[id] = b->scans.at[i].part[b->region->flat->prims.at[id].number];
-            return PPTO_OK;
-        }
-    return PPTO_E_INTERNAL;
-}
-
-static ppto_status copy_one(pp_build *b, uint32_t id)
+ppto_status pp_build_whole(pp_build *b, uint32_t id)
 {
     const pp_flat *flat = b->region->flat;
     const pp_prim *p = &flat->prims.at[id];
-    const uint8_t *cross = b->region->trace.cross;
-    if (is_read(b, id)) return pp_build_read(b, b->region->place_of[id], &b->made[id]);
-    switch (p->kind) {
-    case PP_P_INPUT: return read_input(b, id);
-    case PP_P_IOTA: return copy_iota(b, id);
-    case PP_P_REDUCE:
-        if (!cross[id]) break;
-        return b->piece ? pp_build_cross_reduce(b, id) : pp_build_joined(b, id, &b->made[id]);
-    case PP_P_CONTRACT:
-        if (!cross[id]) break;
-        return pp_build_cross_contract(b, id);
-    case PP_P_SCAN:
-        if (!cross[id]) break;
-        return pp_build_cross_scan(b, id);
-    case PP_P_PART:
-        if (flat->prims.at[pp_flat_operands(flat, id)[0]].kind != PP_P_SCAN ||
-            !cross[pp_flat_operands(flat, id)[0]])
-            break;
-        return copy_scan_part(b, id);
-    default: break;
-    }
-    return copy_plain(b, id);
+    uint32_t few[64], *x = p->n_operands <= 64 ? few : pp_alloc(p->n_operands * sizeof *x);
+    if (!x) return PPTO_E_NOMEM;
+    for (uint32_t k = 0; k < p->n_operands; k++) x[k] = b->made[pp_flat_operands(flat, id)[k]];
+    ppto_status status;
+    if (is_read(b, id))
+        status = pp_build_read(b, b->region->place_of[id], &b->made[id]);
+    else if (p->kind == PP_P_INPUT)
+        status = pp_build_input(b, id, PP_NONE, &b->made[id]);
+    else if (p->kind == PP_P_IOTA)
+        status = pp_build_iota(b, id, &b->made[id]);
+    else if (p->kind == PP_P_REDUCE && b->region->trace.cross[id])
+        status = pp_build_joined(b, id, &b->made[id]);
+    else
+        status = pp_build_plain(b, id, x, &b->made[id]);
+    if (x != few) pp_free(x);
+    return status;
+}
+
+void pp_build_needs(const pp_build *b, uint8_t *need)
+{
+    const pp_flat *flat = b->region->flat;
+    for (uint32_t id = (uint32_t)flat->prims.n; id-- > 0;)
+        for (uint32_t k = 0; need[id] && !is_leaf(b, id) && k < flat->prims.at[id].n_operands; k++)
+            need[pp_flat_operands(flat, id)[k]] = 1;
 }
 
 ppto_status pp_build_copy(pp_build *b, const uint8_t *root)
 {
-    const pp_flat *flat = b->region->flat;
-    uint8_t *need = pp_calloc(flat->prims.n + 1, 1);
+    size_t n = b->region->flat->prims.n;
+    uint8_t *need = pp_calloc(n + 1, 1);
     if (!need) return PPTO_E_NOMEM;
-    for (uint32_t id = (uint32_t)flat->prims.n; id-- > 0;) {
-        need[id] |= root[id];
-        if (!need[id] || is_leaf(b, id)) continue;
-        for (uint32_t i = 0; i < flat->prims.at[id].n_operands; i++) need[pp_flat_operands(flat, id)[i]] = 1;
-    }
+    memcpy(need, root, n);
+    pp_build_needs(b, need);
     ppto_status status = PPTO_OK;
-    for (uint32_t id = 0; status == PPTO_OK && id < flat->prims.n; id++)
-        if (need[id]) status = copy_one(b, id);
+    for (uint32_t id = 0; status == PPTO_OK && id < n; id++)
+        if (need[id]) status = pp_build_whole(b, id);
     pp_free(need);
     return status;
 }

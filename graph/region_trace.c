@@ -40,6 +40,7 @@ static ppto_status cut(tracer *r, uint32_t id, uint32_t dim)
     if (r->t->cut[id] == dim) return PPTO_OK;
     if (r->t->cut[id] != PP_WHOLE) return refuse(r, id, "it would be cut along two axes");
     if (dim >= rank_of(r, id)) return refuse(r, id, "it has no axis to cut");
+    if (pp_trace_dims(r->t, id)[dim] == 0) return refuse(r, id, "nothing of the axis that is cut is left");
     r->t->cut[id] = (uint8_t)dim;
     return pp_vec_push(&r->stack, id);
 }
@@ -150,19 +151,13 @@ static ppto_status down(tracer *r, uint32_t id, uint32_t dim)
     case PP_P_PERMUTE: return cut(r, x[0], p->u.axes[dim]);
     case PP_P_RESHAPE: return cut_reshaped(r, id, id, x[0], dim);
     case PP_P_SLICE:
-        if (p->axis == dim) return refuse(r, id, "it takes a part of the axis that is cut");
-        return cut(r, x[0], dim);
+    case PP_P_PAD: return cut(r, x[0], dim);
     case PP_P_BROADCAST:
         shift = rank_of(r, id) - rank_of(r, x[0]);
         if (dim < shift || pp_trace_dims(r->t, x[0])[dim - shift] != pp_trace_dims(r->t, id)[dim])
             return PPTO_OK;
         return cut(r, x[0], dim - shift);
-    case PP_P_PAD:
-        if (p->axis == dim) return refuse(r, id, "it pads the axis that is cut");
-        return cut(r, x[0], dim);
-    case PP_P_CONCAT:
-        if (p->axis == dim) return refuse(r, id, "it joins tensors along the axis that is cut");
-        return cut_operands(r, id, dim);
+    case PP_P_CONCAT: return cut_operands(r, id, dim);
     case PP_P_GATHER:
         shift = rank_of(r, x[1]);
         if (dim >= p->axis && dim < p->axis + shift) return cut(r, x[1], dim - p->axis);
@@ -187,16 +182,14 @@ static ppto_status up(tracer *r, uint32_t user, uint32_t which, uint32_t dim)
         while (p->u.axes[to] != dim) to++;
         return cut(r, user, to);
     case PP_P_RESHAPE: return cut_reshaped(r, user, from, user, dim);
-    case PP_P_BROADCAST: return cut(r, user, dim + n - rank_of(r, from));
+    case PP_P_BROADCAST:
+        to = dim + n - rank_of(r, from);
+        if (pp_trace_dims(r->t, user)[to] != pp_trace_dims(r->t, from)[dim])
+            return refuse(r, user, "it repeats a part of the axis that is cut");
+        return cut(r, user, to);
     case PP_P_SLICE:
-        if (p->axis == dim) return refuse(r, user, "it takes a part of the axis that is cut");
-        return cut(r, user, dim);
     case PP_P_PAD:
-        if (p->axis == dim) return refuse(r, user, "it pads the axis that is cut");
-        return cut(r, user, dim);
-    case PP_P_CONCAT:
-        if (p->axis == dim) return refuse(r, user, "it joins tensors along the axis that is cut");
-        return cut(r, user, dim);
+    case PP_P_CONCAT: return cut(r, user, dim);
     case PP_P_GATHER:
         if (which == 1) return cut(r, user, p->axis + dim);
         if (p->axis == dim) return refuse(r, user, "it looks values up along the axis that is cut");

@@ -23,12 +23,16 @@ static void submit(pp_region_stream *s, int64_t piece, pp_io_op op)
 {
     pp_region_io *io = s->io;
     pp_region_window *w = &s->window[piece % PP_REGION_DEPTH];
-    int64_t first = piece * io->rows, rows = io->total - first < io->rows ? io->total - first : io->rows;
+    int64_t start = piece * io->spans->rows;
+    if (!s->write) pp_spans_aim(io->region, io->spans, start, io->ahead);
+    pp_rows rows =
+        s->write ? pp_region_root_rows(io->region, s->of, start, io->spans->rows) : io->ahead[s->of];
+    if (rows.from == rows.to) return; /* this piece needs none */
     w->request = (pp_io_request){.op = op,
                                  .file = &s->file,
-                                 .offset = s->data_at + first * (int64_t)s->row_bytes,
+                                 .offset = s->data_at + rows.from * (int64_t)s->row_bytes,
                                  .data = w->data,
-                                 .bytes = (size_t)rows * s->row_bytes,
+                                 .bytes = (size_t)(rows.to - rows.from) * s->row_bytes,
                                  .done = done,
                                  .owner = w};
     w->busy = true;
@@ -65,8 +69,9 @@ ppto_status pp_region_io_before(pp_region_io *io, int64_t piece)
         }
         for (; s->next < io->pieces && s->next < piece + PP_REGION_DEPTH; s->next++)
             submit(s, s->next, PP_IO_READ);
+        bool any = w->used;
         PP_TRY(wait(s, w));
-        pp_npy_put_right(s->info, w->data, w->request.bytes / ppto_dtype_size(s->info->dtype));
+        if (any) pp_npy_put_right(s->info, w->data, w->request.bytes / ppto_dtype_size(s->info->dtype));
     }
     return PPTO_OK;
 }
@@ -83,22 +88,28 @@ void pp_region_io_after(pp_region_io *io, int64_t piece)
     }
 }
 
-void *pp_region_io_data(const pp_region_io *io, uint32_t place, int64_t piece)
+void *pp_region_io_data(const pp_region_io *io, uint32_t place, uint32_t span, int64_t piece)
 {
     for (size_t k = 0; k < io->n_streams; k++)
-        if (io->streams[k].place == place) return io->streams[k].window[piece % PP_REGION_DEPTH].data;
+        if (io->streams[k].place == place && (io->streams[k].write || io->streams[k].of == span))
+            return io->streams[k].window[piece % PP_REGION_DEPTH].data;
     return NULL;
 }
 
 /* ---- opening and closing ------------------------------------------------------------------------------- */
 
-ppto_status pp_region_io_open(pp_region_io *io, pp_io *engine, int64_t total, int64_t rows,
+ppto_status pp_region_io_open(pp_region_io *io, pp_io *engine, const pp_region *region, const pp_spans *spans,
                               size_t most_streams, _Atomic uint64_t *moved, pp_error *err)
 {
-    *io = (pp_region_io){.engine = engine, .total = total, .rows = rows, .moved = moved, .err = err};
-    io->pieces = (total + rows - 1) / rows;
+    *io = (pp_region_io){.engine = engine, .region = region, .spans = spans, .moved = moved, .err = err};
+    io->pieces = pp_region_pieces(spans);
     io->streams = pp_calloc(most_streams + 1, sizeof *io->streams);
-    if (!io->streams) return PPTO_E_NOMEM;
+    io->ahead = pp_calloc(spans->at.n + 1, sizeof *io->ahead);
+    if (!io->streams || !io->ahead) {
+        pp_free(io->streams);
+        pp_free(io->ahead);
+        return PPTO_E_NOMEM;
+    }
     if (pthread_mutex_init(&io->lock, NULL) == 0) {
         if (pthread_cond_init(&io->changed, NULL) == 0) {
             io->open = true;
@@ -107,6 +118,7 @@ ppto_status pp_region_io_open(pp_region_io *io, pp_io *engine, int64_t total, in
         pthread_mutex_destroy(&io->lock);
     }
     pp_free(io->streams);
+    pp_free(io->ahead);
     return pp_fail(err, PPTO_E_LIMIT, "no lock can be had");
 }
 
@@ -115,7 +127,6 @@ ppto_status pp_region_io_add(pp_region_io *io, pp_pool *pool, const pp_region_st
     pp_region_stream *s = &io->streams[io->n_streams++];
     *s = *stream;
     s->io = io;
-    s->bytes = (size_t)(io->rows < io->total ? io->rows : io->total) * s->row_bytes;
     const pp_tag tag = {.kind = PP_BLOCK_WINDOW,
                         .operator_name = s->write ? "write" : "read",
                         .site = {.file = s->path},
@@ -144,6 +155,7 @@ ppto_status pp_region_io_close(pp_region_io *io, pp_pool *pool, ppto_status stat
         }
     }
     pp_free(io->streams);
+    pp_free(io->ahead);
     pthread_cond_destroy(&io->changed);
     pthread_mutex_destroy(&io->lock);
     io->open = false;

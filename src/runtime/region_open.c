@@ -75,11 +75,10 @@ static void find_streams(pp_region_run *r)
         const pp_place *place = &r->region->places.at[i];
         if (place->kind == PP_AT_INPUT) {
             const pp_array_file *file = r->inputs[place->number]->file;
-            r->at[i].streamed = file && file->reader.in_place && place->cut && pp_region_axis_of(r, i) == 0;
+            r->at[i].streamed = file && file->reader.in_place && pp_region_axis_of(place) == 0;
         } else if (place->kind == PP_AT_OUTPUT) {
             const char *sink = r->p->sinks[place->number];
-            r->at[i].streamed =
-                place->cut && sink && pp_region_axis_of(r, i) == 0 && pp_files_by_pieces(sink);
+            r->at[i].streamed = sink && pp_region_axis_of(place) == 0 && pp_files_by_pieces(sink);
             for (uint32_t k = 0; k < r->p->plan->flat.outputs.n; k++)
                 r->at[i].streamed &= k == place->number || r->p->plan->flat.outputs.at[k] !=
                                                                r->p->plan->flat.outputs.at[place->number];
@@ -101,7 +100,6 @@ static ppto_status open_at(pp_region_run *r, const int64_t *names, uint64_t fixe
 {
     PP_TRY(pp_region_create(&r->p->plan->flat, names, r->p->literals, seed, &r->region, &refusal->culprit,
                             r->err));
-    r->total = r->region->trace.rows;
     r->at = pp_calloc(r->region->places.n + 1, sizeof *r->at);
     r->pass_rows = pp_calloc(r->region->trace.depths, sizeof *r->pass_rows);
     size_t n = r->p->plan->flat.outputs.n;
@@ -112,7 +110,10 @@ static ppto_status open_at(pp_region_run *r, const int64_t *names, uint64_t fixe
     memory_of_inputs(r);
     find_streams(r);
     uint64_t limit = pp_pool_get_limit(r->p->ctx->pool);
-    PP_TRY(pp_region_plan(r, fixed, limit));
+    r->culprit = PP_NONE;
+    ppto_status status = pp_region_plan(r, fixed, limit);
+    if (status != PPTO_OK) refusal->culprit = r->culprit;
+    PP_TRY(status);
     return within_limit(r, fixed, limit, &refusal->least);
 }
 

@@ -15,8 +15,19 @@ enum { PIECE_BYTES = 8 << 20 };
 uint64_t pp_region_row_bytes(const pp_place *place)
 {
     uint64_t n = ppto_dtype_size((ppto_dtype)place->dtype);
-    for (uint32_t d = place->cut; d < place->rank; d++) n *= (uint64_t)place->dim[d];
+    for (uint32_t d = 0; d < place->rank; d++)
+        if (!place->cut || d != place->axis) n *= (uint64_t)place->dim[d];
     return n;
+}
+
+uint64_t pp_region_bytes(const pp_place *place)
+{
+    return pp_region_row_bytes(place) * (uint64_t)(place->cut ? place->dim[place->axis] : 1);
+}
+
+int64_t pp_region_pieces(const pp_spans *spans)
+{
+    return (spans->total + spans->rows - 1) / spans->rows;
 }
 
 /* What a part needs beside the places it reads and writes. */
@@ -49,33 +60,135 @@ static uint64_t row_work(const pp_region_run *r, const pp_part *part)
     return n;
 }
 
-/* Windows of the files that a part reads and writes. */
-static uint64_t window_bytes(const pp_region_run *r, const pp_part *part, int64_t rows)
+/* ---- files -------------------------------------------------------------------------------------------- */
+
+static uint32_t place_of_input(const pp_region *region, uint32_t prim)
 {
-    uint64_t n = 0;
-    for (size_t k = 0; k < part->reads.n; k++)
-        if (r->at[part->reads.at[k]].streamed)
-            n += pp_region_row_bytes(&r->region->places.at[part->reads.at[k]]);
-    for (size_t k = 0; k < part->writes.n; k++)
-        if (r->at[part->writes.at[k]].streamed)
-            n += pp_region_row_bytes(&r->region->places.at[part->writes.at[k]]);
-    if (rows >= r->total) return n * (uint64_t)r->total;
-    int64_t pieces = (r->total + rows - 1) / rows;
-    return n * (uint64_t)rows * (uint64_t)(pieces < PP_REGION_DEPTH ? pieces : PP_REGION_DEPTH);
+    uint32_t number = region->flat->prims.at[prim].number;
+    for (uint32_t i = 0;; i++) {
+        const pp_place *place = &region->places.at[i];
+        if (place->kind == PP_AT_INPUT && place->number == number && place->cut) return i;
+    }
 }
 
-static ppto_status variant_bytes(pp_region_run *r, uint32_t pass, int64_t rows, int64_t full, bool first,
-                                 uint64_t *most)
+static pp_region_stream stream_of(const pp_region *region, uint32_t place, uint32_t of, bool write,
+                                  int64_t rows)
 {
-    pp_part part;
-    uint64_t bytes;
-    PP_TRY(pp_region_piece(r->region, pass, rows, first, &part, r->err));
-    uint64_t windows = window_bytes(r, &part, full);
-    r->row_work = row_work(r, &part);
-    PP_TRY(part_bytes(r, &part, &bytes));
-    bytes += windows;
-    if (bytes > *most) *most = bytes;
+    const pp_place *at = &region->places.at[place];
+    pp_region_stream s = {.place = place, .of = of, .write = write, .dtype = at->dtype};
+    s.row_bytes = pp_region_row_bytes(at);
+    s.bytes = (size_t)rows * (size_t)s.row_bytes;
+    return s;
+}
+
+size_t pp_region_streams(const pp_region_run *r, uint32_t pass, const pp_spans *spans, const int64_t *longest,
+                         pp_region_stream *streams)
+{
+    const pp_region *region = r->region;
+    uint32_t outputs = (uint32_t)region->flat->outputs.n, first = (uint32_t)region->places.n - outputs;
+    size_t n = 0;
+    for (uint32_t i = 0; i < spans->at.n; i++) {
+        uint32_t prim = spans->at.at[i].prim;
+        if (region->flat->prims.at[prim].kind != PP_P_INPUT || longest[i] == 0) continue;
+        uint32_t place = place_of_input(region, prim);
+        if (r->at[place].streamed) streams[n++] = stream_of(region, place, i, false, longest[i]);
+    }
+    for (uint32_t i = 0; i < outputs; i++) {
+        uint32_t prim = region->flat->outputs.at[i];
+        if (!r->at[first + i].streamed || region->trace.depth[prim] != pass) continue;
+        pp_rows rows = pp_region_root_rows(region, prim, 0, spans->rows);
+        streams[n++] = stream_of(region, first + i, prim, true, rows.to);
+    }
+    return n;
+}
+
+/* ---- the variants of a piece -------------------------------------------------------------------------- */
+
+typedef struct variants { /* of a pass with pieces of so many rows */
+    pp_region_run *r;
+    uint32_t pass;
+    pp_spans spans;
+    pp_rows *now;
+    int64_t *longest;
+    PP_VEC(int64_t) starts; /* pieces that differ from those before */
+    PP_VEC(pp_rows) rows;   /* theirs */
+} variants;
+
+/* Is a piece like one that is listed? The first one may differ in its carry. */
+static bool is_listed(const variants *v, int64_t start)
+{
+    size_t n = v->spans.at.n;
+    bool carries = v->r->region->passes[v->pass].carries;
+    for (size_t i = v->starts.n; i-- > (carries ? 1 : 0);)
+        if (pp_spans_alike(v->r->region, &v->spans, start, v->now, v->starts.at[i], v->rows.at + i * n))
+            return true;
+    return false;
+}
+
+static ppto_status list_variants(variants *v)
+{
+    for (int64_t start = 0; start < v->spans.total; start += v->spans.rows) {
+        pp_spans_aim(v->r->region, &v->spans, start, v->now);
+        if (is_listed(v, start)) continue;
+        PP_TRY(pp_vec_push(&v->starts, start));
+        for (size_t i = 0; i < v->spans.at.n; i++) PP_TRY(pp_vec_push(&v->rows, v->now[i]));
+    }
     return PPTO_OK;
+}
+
+/* Windows of all files of the pass. */
+static ppto_status window_bytes(variants *v, uint64_t *bytes)
+{
+    size_t most = v->spans.at.n + v->r->region->flat->outputs.n;
+    int64_t pieces = pp_region_pieces(&v->spans);
+    pp_region_stream *streams = pp_calloc(most + 1, sizeof *streams);
+    if (!streams) return PPTO_E_NOMEM;
+    pp_spans_longest(v->r->region, &v->spans, v->longest, v->now);
+    size_t n = pp_region_streams(v->r, v->pass, &v->spans, v->longest, streams);
+    *bytes = 0;
+    for (size_t i = 0; i < n; i++) *bytes += streams[i].bytes;
+    *bytes *= (uint64_t)(pieces < PP_REGION_DEPTH ? pieces : PP_REGION_DEPTH);
+    pp_free(streams);
+    return PPTO_OK;
+}
+
+/* The most that any of them needs for itself. */
+static ppto_status most_bytes(variants *v, uint64_t *most)
+{
+    *most = 0;
+    for (size_t i = 0; i < v->starts.n; i++) {
+        pp_part part;
+        uint64_t bytes;
+        bool first = v->starts.at[i] == 0 && v->r->region->passes[v->pass].carries;
+        PP_TRY(pp_region_piece(v->r->region, v->pass, &v->spans, v->rows.at + i * v->spans.at.n,
+                               v->starts.at[i], first, &part, v->r->err));
+        uint64_t work = row_work(v->r, &part);
+        if (i == 0 || work > v->r->row_work) v->r->row_work = work;
+        PP_TRY(part_bytes(v->r, &part, &bytes));
+        if (bytes > *most) *most = bytes;
+    }
+    return PPTO_OK;
+}
+
+/* What a piece needs for itself, and the windows. */
+static ppto_status piece_bytes(pp_region_run *r, uint32_t pass, int64_t rows, uint64_t *bytes)
+{
+    variants v = {.r = r, .pass = pass};
+    uint64_t windows = 0;
+    ppto_status status = pp_spans_create(r->region, pass, rows, &v.spans, &r->culprit, r->err);
+    v.now = pp_calloc(v.spans.at.n + 1, sizeof *v.now);
+    v.longest = pp_calloc(v.spans.at.n + 1, sizeof *v.longest);
+    if (status == PPTO_OK && (!v.now || !v.longest)) status = PPTO_E_NOMEM;
+    if (status == PPTO_OK) status = list_variants(&v);
+    if (status == PPTO_OK) status = window_bytes(&v, &windows);
+    if (status == PPTO_OK) status = most_bytes(&v, bytes);
+    *bytes += windows;
+    pp_vec_free(&v.starts);
+    pp_vec_free(&v.rows);
+    pp_free(v.now);
+    pp_free(v.longest);
+    pp_spans_free(&v.spans);
+    return status;
 }
 
 static void note(pp_region_run *r, uint64_t bytes)
@@ -131,11 +244,8 @@ static ppto_status tree_bytes(pp_region_run *r, const pp_region_pass *pass, int6
 static ppto_status pieces_bytes(pp_region_run *r, uint32_t number, int64_t rows, uint64_t *bytes)
 {
     const pp_region_pass *pass = &r->region->passes[number];
-    int64_t rest = r->total % rows;
     uint64_t part = 0, tree = 0;
-    if (r->total >= rows) PP_TRY(variant_bytes(r, number, rows, rows, pass->carries, &part));
-    if (pass->carries && r->total >= 2 * rows) PP_TRY(variant_bytes(r, number, rows, rows, false, &part));
-    if (rest != 0) PP_TRY(variant_bytes(r, number, rest, rows, pass->carries && r->total < rows, &part));
+    PP_TRY(piece_bytes(r, number, rows, &part));
     part += carry_bytes(r, number);
     PP_TRY(tree_bytes(r, pass, rows, &tree));
     *bytes = state_bytes(r, pass, rows, false) + (part > tree ? part : tree);
@@ -175,7 +285,7 @@ static ppto_status plan_pass(pp_region_run *r, uint32_t number, uint64_t limit, 
         if (limit == 0 || *held + bytes <= limit || rows / 2 < pass->least) break;
     }
     note(r, *held + least);
-    r->work += r->row_work * (uint64_t)r->total;
+    r->work += r->row_work * (uint64_t)pass->rows;
     *held += carry_bytes(r, number) + state_bytes(r, pass, r->pass_rows[number], true);
     for (size_t i = 0; i < r->region->places.n; i++)
         r->at[i].planned |= pp_region_carries(r->region, &r->region->places.at[i], number);
@@ -198,7 +308,7 @@ ppto_status pp_region_plan(pp_region_run *r, uint64_t fixed, uint64_t limit)
         }
         if (place->kind == PP_AT_OUTPUT && r->p->sinks[place->number] && !r->at[i].streamed &&
             !pp_region_repeats(r->region, place->number)) {
-            uint64_t whole = pp_region_row_bytes(place) * (uint64_t)(place->cut ? r->total : 1);
+            uint64_t whole = pp_region_bytes(place);
             held += whole;
             r->work += whole;
         }

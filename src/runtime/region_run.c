@@ -58,19 +58,9 @@ void pp_region_part_close(pp_region_part *part)
 {
     ppto_program_destroy(part->program);
     pp_vec_free(&part->reads);
+    pp_vec_free(&part->spans);
     pp_vec_free(&part->writes);
     *part = (pp_region_part){0};
-}
-
-int pp_region_axis_of(const pp_region_run *r, uint32_t i)
-{
-    const pp_place *place = &r->region->places.at[i];
-    uint32_t prim = place->number;
-    if (!place->cut) return PPTO_MAX_RANK;
-    if (place->kind == PP_AT_STATES) return 0;
-    if (place->kind == PP_AT_INPUT) prim = r->p->plan->inputs.at[place->number].prim;
-    if (place->kind == PP_AT_OUTPUT) prim = r->p->plan->flat.outputs.at[place->number];
-    return r->region->trace.cut[prim];
 }
 
 /* A window record for one port; its place in memory is set for every piece. */
@@ -108,6 +98,7 @@ ppto_status pp_region_part_open(pp_region_run *r, pp_part *take_part, pp_region_
         status =
             open_port(r, take_part->reads.at[k], type, out->program->plan->types, &out->program->inputs[k]);
         if (status == PPTO_OK) status = pp_vec_push(&out->reads, take_part->reads.at[k]);
+        if (status == PPTO_OK) status = pp_vec_push(&out->spans, take_part->spans.at[k]);
     }
     for (size_t k = 0; status == PPTO_OK && k < take_part->writes.n; k++) {
         const pp_type *type = pp_flat_type(&out->program->plan->flat, out->program->plan->flat.outputs.at[k]);
@@ -120,18 +111,20 @@ ppto_status pp_region_part_open(pp_region_run *r, pp_part *take_part, pp_region_
     return status;
 }
 
-static void aim(pp_region_run *r, uint32_t i, ppto_array *window, bool write)
+/* span: of what is read; else PP_NONE. */
+static void aim(pp_region_run *r, uint32_t i, uint32_t span, ppto_array *window, bool write)
 {
     const pp_place *place = &r->region->places.at[i];
     pp_place_memory *at = &r->at[i];
-    int axis = pp_region_axis_of(r, i);
+    int axis = pp_region_axis_of(place);
     if (place->kind == PP_AT_START) return;
     if (at->streamed) {
-        window->data = pp_region_io_data(&r->io, i, r->start / r->rows);
+        window->data = pp_region_io_data(&r->io, i, span, r->start / r->rows);
         return;
     }
     char *data = write && place->kind == PP_AT_CARRY ? at->next->data : at->array->data;
-    int64_t row = place->kind == PP_AT_STATES ? (write ? at->units : 0) : r->start;
+    int64_t row = span != PP_NONE ? r->now[span].from : r->start;
+    if (place->kind == PP_AT_STATES) row = write ? at->units : 0;
     if (axis < PPTO_MAX_RANK) data += row * at->array->stride[axis];
     window->data = data;
 }
@@ -140,8 +133,10 @@ static void aim(pp_region_run *r, uint32_t i, ppto_array *window, bool write)
 static ppto_status run_part(pp_region_run *r, pp_region_part *part)
 {
     pp_pool_counters now;
-    for (size_t k = 0; k < part->reads.n; k++) aim(r, part->reads.at[k], part->program->inputs[k], false);
-    for (size_t k = 0; k < part->writes.n; k++) aim(r, part->writes.at[k], part->program->outputs[k], true);
+    for (size_t k = 0; k < part->reads.n; k++)
+        aim(r, part->reads.at[k], part->spans.at[k], part->program->inputs[k], false);
+    for (size_t k = 0; k < part->writes.n; k++)
+        aim(r, part->writes.at[k], PP_NONE, part->program->outputs[k], true);
     ppto_status status = pp_run_program(part->program, NULL, r->p->control, NULL, r->err);
     pp_pool_count(r->p->ctx->pool, &now);
     if (now.peak_bytes > r->peak) r->peak = now.peak_bytes;
@@ -218,63 +213,80 @@ static ppto_status memory_of_states(pp_region_run *r, const pp_region_pass *pass
     return PPTO_OK;
 }
 
-/* The part for a piece of so many rows, with carry or without: made anew where the one before does not serve.
- */
-static ppto_status piece_for(pp_region_run *r, uint32_t pass, int64_t rows, bool first, pp_region_part *part,
-                             int64_t *part_rows, bool *part_first)
+/* What the last piece ran by. */
+typedef struct built {
+    pp_region_part part;
+    pp_rows *rows; /* per span */
+    int64_t start;
+    bool first;
+} built;
+
+/* The part for the piece that begins at r->start: made anew where the one before does not serve. */
+static ppto_status piece_for(pp_region_run *r, uint32_t pass, bool first, built *b)
 {
     pp_part made;
-    if (part->program && *part_rows == rows && *part_first == first) return PPTO_OK;
-    pp_region_part_close(part);
-    *part_rows = rows;
-    *part_first = first;
-    PP_TRY(pp_region_piece(r->region, pass, rows, first, &made, r->err));
-    PP_TRY(pp_region_part_open(r, &made, part));
-    return find_memory(r, part);
+    if (b->part.program && first == b->first &&
+        pp_spans_alike(r->region, &r->spans, r->start, r->now, b->start, b->rows))
+        return PPTO_OK;
+    pp_region_part_close(&b->part);
+    PP_TRY(pp_region_piece(r->region, pass, &r->spans, r->now, r->start, first, &made, r->err));
+    PP_TRY(pp_region_part_open(r, &made, &b->part));
+    memcpy(b->rows, r->now, r->spans.at.n * sizeof *b->rows);
+    b->start = r->start;
+    b->first = first;
+    return find_memory(r, &b->part);
 }
 
-static ppto_status add_stream(pp_region_run *r, uint32_t i)
+static ppto_status add_stream(pp_region_run *r, pp_region_stream s)
 {
-    const pp_place *place = &r->region->places.at[i];
-    pp_region_stream s = {.place = i, .dtype = place->dtype, .row_bytes = pp_region_row_bytes(place)};
-    if (!r->at[i].streamed) return PPTO_OK;
-    if (place->kind == PP_AT_INPUT) {
+    const pp_place *place = &r->region->places.at[s.place];
+    if (s.write) {
+        s.path = r->p->sinks[place->number];
+        s.file.fd = r->sinks[place->number].fd;
+        s.file.stream = r->sinks[place->number].stream;
+        s.data_at = r->sink_at[place->number];
+    } else {
         const pp_array_file *file = r->inputs[place->number]->file;
         s.path = file->path;
         s.info = &file->reader.info;
         s.file.fd = file->reader.source.fd;
         s.data_at = file->reader.data_at;
-    } else {
-        s.write = true;
-        s.path = r->p->sinks[place->number];
-        s.file.fd = r->sinks[place->number].fd;
-        s.file.stream = r->sinks[place->number].stream;
-        s.data_at = r->sink_at[place->number];
     }
     return pp_region_io_add(&r->io, r->p->ctx->pool, &s);
 }
 
-/* The files of a pass: those that its first part reads and writes are those of all its parts. */
-static ppto_status open_streams(pp_region_run *r, const pp_region_part *part)
+static ppto_status open_listed(pp_region_run *r, const pp_region_stream *streams, size_t n)
 {
     pp_io *engine;
-    bool any = false;
-    for (size_t k = 0; k < part->reads.n; k++) any |= r->at[part->reads.at[k]].streamed;
-    for (size_t k = 0; k < part->writes.n; k++) any |= r->at[part->writes.at[k]].streamed;
-    if (!any) return PPTO_OK;
+    if (n == 0) return PPTO_OK;
     PP_TRY(pp_context_io(r->p->ctx, &engine, r->err));
-    PP_TRY(pp_region_io_open(&r->io, engine, r->total, r->rows, part->reads.n + part->writes.n,
-                             &r->p->progress.moved, r->err));
+    PP_TRY(pp_region_io_open(&r->io, engine, r->region, &r->spans, n, &r->p->progress.moved, r->err));
     r->io.source = r->p->source;
-    for (size_t k = 0; k < part->reads.n; k++) PP_TRY(add_stream(r, part->reads.at[k]));
-    for (size_t k = 0; k < part->writes.n; k++) PP_TRY(add_stream(r, part->writes.at[k]));
+    for (size_t k = 0; k < n; k++) PP_TRY(add_stream(r, streams[k]));
     return PPTO_OK;
 }
 
+/* The files of a pass. */
+static ppto_status open_streams(pp_region_run *r, uint32_t pass)
+{
+    size_t spans = r->spans.at.n, most = spans + r->p->plan->flat.outputs.n;
+    pp_region_stream *streams = pp_calloc(most + 1, sizeof *streams);
+    int64_t *longest = pp_calloc(spans + 1, sizeof *longest);
+    ppto_status status = streams && longest ? PPTO_OK : PPTO_E_NOMEM;
+    if (status == PPTO_OK) {
+        pp_spans_longest(r->region, &r->spans, longest, r->now);
+        status = open_listed(r, streams, pp_region_streams(r, pass, &r->spans, longest, streams));
+    }
+    pp_free(streams);
+    pp_free(longest);
+    return status;
+}
+
 /* Work of a piece beside what is read from files and written to them. */
-static uint64_t piece_work(const pp_region_run *r, const pp_region_part *part, int64_t rows)
+static uint64_t piece_work(const pp_region_run *r, const pp_region_part *part)
 {
     uint64_t n = 0;
+    int64_t left = r->spans.total - r->start, rows = left < r->rows ? left : r->rows;
     for (size_t k = 0; k < part->reads.n; k++) {
         const pp_place *place = &r->region->places.at[part->reads.at[k]];
         if (place->cut && !r->at[part->reads.at[k]].streamed) n += pp_region_row_bytes(place);
@@ -287,27 +299,39 @@ static uint64_t piece_work(const pp_region_run *r, const pp_region_part *part, i
     return n * (uint64_t)rows;
 }
 
+static ppto_status run_piece(pp_region_run *r, uint32_t pass, built *b)
+{
+    int64_t number = r->start / r->rows;
+    PP_TRY(pp_run_stopped(r->p->control, r->err));
+    pp_spans_aim(r->region, &r->spans, r->start, r->now);
+    PP_TRY(piece_for(r, pass, r->start == 0 && r->region->passes[pass].carries, b));
+    if (r->io.open) PP_TRY(pp_region_io_before(&r->io, number));
+    PP_TRY(run_part(r, &b->part));
+    if (r->io.open) pp_region_io_after(&r->io, number);
+    pp_progress_add(&r->p->progress, piece_work(r, &b->part));
+    r->p->stats.pieces++;
+    return PPTO_OK;
+}
+
 static ppto_status run_pieces(pp_region_run *r, uint32_t number)
 {
     const pp_region_pass *pass = &r->region->passes[number];
-    pp_region_part part = {0};
-    int64_t part_rows = 0;
-    bool part_first = false;
-    ppto_status status = memory_of_states(r, pass);
-    for (r->start = 0; status == PPTO_OK && r->start < r->total; r->start += r->rows) {
-        int64_t rows = r->total - r->start < r->rows ? r->total - r->start : r->rows;
-        bool first = r->start == 0 && pass->carries;
-        status = pp_run_stopped(r->p->control, r->err);
-        if (status == PPTO_OK) status = piece_for(r, number, rows, first, &part, &part_rows, &part_first);
-        if (status == PPTO_OK && r->start == 0) status = open_streams(r, &part);
-        if (status == PPTO_OK && r->io.open) status = pp_region_io_before(&r->io, r->start / r->rows);
-        if (status == PPTO_OK) status = run_part(r, &part);
-        if (status == PPTO_OK && r->io.open) pp_region_io_after(&r->io, r->start / r->rows);
-        pp_progress_add(&r->p->progress, piece_work(r, &part, rows));
-        r->p->stats.pieces++;
-    }
+    uint32_t culprit;
+    built b = {0};
+    ppto_status status = pp_spans_create(r->region, number, r->rows, &r->spans, &culprit, r->err);
+    r->now = pp_calloc(r->spans.at.n + 1, sizeof *r->now);
+    b.rows = pp_calloc(r->spans.at.n + 1, sizeof *b.rows);
+    if (status == PPTO_OK && (!r->now || !b.rows)) status = PPTO_E_NOMEM;
+    if (status == PPTO_OK) status = memory_of_states(r, pass);
+    if (status == PPTO_OK) status = open_streams(r, number);
+    for (r->start = 0; status == PPTO_OK && r->start < r->spans.total; r->start += r->rows)
+        status = run_piece(r, number, &b);
     status = pp_region_io_close(&r->io, r->p->ctx->pool, status);
-    pp_region_part_close(&part);
+    pp_region_part_close(&b.part);
+    pp_free(b.rows);
+    pp_free(r->now);
+    pp_spans_free(&r->spans);
+    r->now = NULL;
     r->start = 0;
     return status == PPTO_OK ? run_trees(r, pass) : status;
 }
@@ -335,7 +359,7 @@ static ppto_status run_passes(pp_region_run *r)
 static ppto_status open_sink(pp_region_run *r, uint32_t number, const pp_place *place)
 {
     const pp_files_entry entry = {NULL, (ppto_dtype)place->dtype, place->rank, place->dim, NULL};
-    uint64_t bytes = pp_region_row_bytes(place) * (uint64_t)r->total;
+    uint64_t bytes = pp_region_bytes(place);
     pp_file_name file = {0};
     pp_text head = {0};
     pp_error why = {0};

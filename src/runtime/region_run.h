@@ -24,6 +24,7 @@ typedef struct pp_region_window {
 /* A place whose pieces are in a file. The caller fills the first part. */
 typedef struct pp_region_stream {
     uint32_t place;
+    uint32_t of; /* the span that is read, the output's prim that is written */
     bool write;
     uint8_t dtype;
     const pp_npy_info *info; /* of what is read: pp_npy_put_right; borrow */
@@ -31,9 +32,9 @@ typedef struct pp_region_stream {
     pp_io_file file;
     int64_t data_at; /* offset of row 0 */
     uint64_t row_bytes;
+    size_t bytes; /* of a window */
 
     struct pp_region_io *io;
-    size_t bytes; /* of a window */
     int64_t next; /* piece to read next */
     pp_region_window window[PP_REGION_DEPTH];
 } pp_region_stream;
@@ -43,7 +44,10 @@ typedef struct pp_region_io {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool open;
-    int64_t total, rows, pieces;
+    const pp_region *region;
+    const pp_spans *spans;
+    pp_rows *ahead; /* of a piece that is to be read */
+    int64_t pieces;
     pp_region_stream *streams;
     size_t n_streams;
     _Atomic uint64_t *moved;        /* counts bytes read and written */
@@ -51,14 +55,15 @@ typedef struct pp_region_io {
     pp_error *err;
 } pp_region_io;
 
-/* Files of one pass of pieces; io stays in place until it is closed. */
-ppto_status pp_region_io_open(pp_region_io *io, pp_io *engine, int64_t total, int64_t rows,
+/* Files of one pass of pieces; io and spans stay in place until it is closed. */
+ppto_status pp_region_io_open(pp_region_io *io, pp_io *engine, const pp_region *region, const pp_spans *spans,
                               size_t most_streams, _Atomic uint64_t *moved, pp_error *err);
 ppto_status pp_region_io_add(pp_region_io *io, pp_pool *pool, const pp_region_stream *stream);
 /* Waits until the piece may be computed: what it reads is there, what it writes may be overwritten. */
 ppto_status pp_region_io_before(pp_region_io *io, int64_t piece);
-void pp_region_io_after(pp_region_io *io, int64_t piece);                       /* it is computed */
-void *pp_region_io_data(const pp_region_io *io, uint32_t place, int64_t piece); /* NULL: in no file */
+void pp_region_io_after(pp_region_io *io, int64_t piece); /* it is computed */
+/* The window of a place, and of the span that reads it. NULL: in no file */
+void *pp_region_io_data(const pp_region_io *io, uint32_t place, uint32_t span, int64_t piece);
 /* Waits for all that is under way (cancels it after a failure) and gives the windows back; status, or the
  * first failure. Nothing when it is not open. */
 ppto_status pp_region_io_close(pp_region_io *io, pp_pool *pool, ppto_status status);
@@ -77,6 +82,7 @@ typedef struct pp_place_memory {
 typedef struct pp_region_part {
     ppto_program *program;
     PP_VEC(uint32_t) reads;
+    PP_VEC(uint32_t) spans; /* of reads, as in pp_part */
     PP_VEC(uint32_t) writes;
 } pp_region_part;
 
@@ -85,8 +91,10 @@ struct pp_region_run {
     ppto_array *const *inputs;
     pp_region *region;
     pp_place_memory *at; /* per place */
-    int64_t total, rows; /* of the cut axis; of a piece */
+    int64_t rows;        /* of a piece */
     int64_t start;       /* first row of the piece */
+    pp_spans spans;      /* of the pass that runs */
+    pp_rows *now;        /* of its piece */
     pp_region_io io;     /* of the pass that runs */
     pp_sink *sinks;      /* per output; of those that are streamed */
     uint8_t *sink_open;  /* per output */
@@ -96,15 +104,20 @@ struct pp_region_run {
     uint64_t whole;    /* what the run would need in one piece */
     uint64_t work;     /* of all passes: progress.c */
     uint64_t row_work; /* of the pass planned last */
+    uint32_t culprit;  /* of a failure */
     pp_error *err;
 };
 
 ppto_status pp_region_part_open(pp_region_run *run, pp_part *take_part, pp_region_part *out);
 void pp_region_part_close(pp_region_part *part);
-/* The dim of place i along which pieces lie; PPTO_MAX_RANK: it is not cut. */
-int pp_region_axis_of(const pp_region_run *run, uint32_t i);
-uint64_t
-pp_region_row_bytes(const pp_place *place); /* STATES: of one unit; else of one row, when it is cut */
+/* The dim of a place along which pieces lie; PPTO_MAX_RANK: it is not cut. */
+static inline int pp_region_axis_of(const pp_place *place)
+{
+    return place->cut ? place->axis : PPTO_MAX_RANK;
+}
+/* STATES: of one unit; else of one row, when it is cut */
+uint64_t pp_region_row_bytes(const pp_place *place);
+uint64_t pp_region_bytes(const pp_place *place); /* of all of it; no STATES */
 
 /* ---- region_plan.c --------------------------------------------------------------------------------------
  */
@@ -112,5 +125,10 @@ pp_region_row_bytes(const pp_place *place); /* STATES: of one unit; else of one 
 /* Chooses pass_rows and predicts the peak. fixed: bytes of inputs and results that ppto owns. limit: 0: none;
  * the peak may be over it all the same. */
 ppto_status pp_region_plan(pp_region_run *run, uint64_t fixed, uint64_t limit);
+/* The files that pieces of a pass read and write: place, of, write and the bytes of rows and windows are set.
+ * streams: room for all spans and outputs. returns  how many */
+size_t pp_region_streams(const pp_region_run *run, uint32_t pass, const pp_spans *spans,
+                         const int64_t *longest, pp_region_stream *streams);
+int64_t pp_region_pieces(const pp_spans *spans);
 
 #endif

@@ -60,30 +60,49 @@ static const char *cut_input(const pp_report_pieces *r)
     return plan->inputs.at[plan->flat.prims.at[r->region->region->seed].number].name;
 }
 
-static int64_t pieces_of(const pp_report_pieces *r, uint32_t pass)
+/* The pieces of one pass and their files. */
+typedef struct pass_view {
+    int64_t pieces, rows;
+    size_t n;
+    pp_region_stream *streams;
+} pass_view;
+
+static ppto_status view_pass(const pp_report_pieces *r, uint32_t pass, pass_view *out)
 {
-    int64_t rows = r->region->pass_rows[pass];
-    return (r->region->total + rows - 1) / rows;
+    const pp_region *region = r->region->region;
+    pp_error err = {0};
+    pp_spans spans;
+    uint32_t culprit;
+    int64_t rows = r->region->pass_rows[pass], *longest;
+    ppto_status status = pp_spans_create(region, pass, rows, &spans, &culprit, &err);
+    pp_rows *scratch = pp_calloc(spans.at.n + 1, sizeof *scratch);
+    longest = pp_calloc(spans.at.n + 1, sizeof *longest);
+    *out = (pass_view){.rows = rows < spans.total ? rows : spans.total};
+    out->streams = pp_calloc(spans.at.n + region->flat->outputs.n + 1, sizeof *out->streams);
+    if (status == PPTO_OK && (!scratch || !longest || !out->streams)) status = PPTO_E_NOMEM;
+    if (status == PPTO_OK) {
+        out->pieces = pp_region_pieces(&spans);
+        pp_spans_longest(region, &spans, longest, scratch);
+        out->n = pp_region_streams(r->region, pass, &spans, longest, out->streams);
+    }
+    pp_free(scratch);
+    pp_free(longest);
+    pp_spans_free(&spans);
+    return status;
 }
 
-static int64_t rows_of(const pp_report_pieces *r, uint32_t pass)
+/* Files that one pass reads or writes by pieces, each once, as the text or JSON wants them. */
+static void print_files(const pp_report_pieces *r, const pass_view *view, bool write, bool json, pp_text *out)
 {
-    int64_t rows = r->region->pass_rows[pass];
-    return rows < r->region->total ? rows : r->region->total;
-}
-
-/* Files that one pass reads or writes by pieces, as the text or JSON wants them. */
-static void print_files(const pp_report_pieces *r, const pp_part *part, bool write, bool json, pp_text *out)
-{
-    const char *comma = "";
-    size_t n = write ? part->writes.n : part->reads.n;
-    for (size_t k = 0; k < n; k++) {
-        uint32_t i = write ? part->writes.at[k] : part->reads.at[k];
-        const pp_place *place = &r->region->region->places.at[i];
-        if (!r->region->at[i].streamed) continue;
-        const char *path =
-            write ? r->program->sinks[place->number] : r->region->inputs[place->number]->file->path;
-        pp_text_add(out, "%s", json ? comma : *comma ? comma : write ? "; writes " : "; reads ");
+    const char *comma = json ? "" : write ? "; writes " : "; reads ";
+    for (size_t i = 0; i < view->n; i++) {
+        const pp_region_stream *s = &view->streams[i];
+        bool again = false;
+        for (size_t k = 0; k < i; k++) again |= view->streams[k].place == s->place;
+        if (s->write != write || again) continue;
+        uint32_t number = r->region->region->places.at[s->place].number;
+        const char *path = write ? r->program->sinks[number] : r->region->inputs[number]->file->path;
+        pp_text_add(out, "%s", comma);
         if (json)
             pp_text_json(out, path);
         else
@@ -94,25 +113,23 @@ static void print_files(const pp_report_pieces *r, const pp_part *part, bool wri
 
 static ppto_status print_pass(const pp_report_pieces *r, uint32_t pass, bool json, pp_text *out)
 {
-    pp_part part;
-    pp_error err = {0};
-    bool first = r->region->region->passes[pass].carries;
-    PP_TRY(pp_region_piece(r->region->region, pass, rows_of(r, pass), first, &part, &err));
-    if (json) {
-        pp_text_add(out, "{\"pieces\": %" PRId64 ", \"rows\": %" PRId64 ", \"reads\": [", pieces_of(r, pass),
-                    rows_of(r, pass));
-        print_files(r, &part, false, true, out);
+    pass_view view;
+    ppto_status status = view_pass(r, pass, &view);
+    if (status == PPTO_OK && json) {
+        pp_text_add(out, "{\"pieces\": %" PRId64 ", \"rows\": %" PRId64 ", \"reads\": [", view.pieces,
+                    view.rows);
+        print_files(r, &view, false, true, out);
         pp_text_add(out, "], \"writes\": [");
-        print_files(r, &part, true, true, out);
+        print_files(r, &view, true, true, out);
         pp_text_add(out, "]}");
-    } else {
-        pp_text_add(out, "%" PRId64 " of %" PRId64 " rows", pieces_of(r, pass), rows_of(r, pass));
-        print_files(r, &part, false, false, out);
-        print_files(r, &part, true, false, out);
+    } else if (status == PPTO_OK) {
+        pp_text_add(out, "%" PRId64 " of %" PRId64 " rows", view.pieces, view.rows);
+        print_files(r, &view, false, false, out);
+        print_files(r, &view, true, false, out);
         pp_text_add(out, "\n");
     }
-    pp_part_free(&part);
-    return PPTO_OK;
+    pp_free(view.streams);
+    return status;
 }
 
 static const pp_origin *culprit_of(const pp_report_pieces *r)
@@ -141,7 +158,7 @@ ppto_status pp_report_pieces_text(const pp_report_pieces *r, pp_text *out)
     if (r->not_cut) text_not_cut(r, out);
     if (!r->region) return PPTO_OK;
     pp_text_add(out, "pieces\n  of %s along axis 0, %" PRId64 " rows, because ", cut_input(r),
-                r->region->total);
+                r->region->region->trace.rows);
     if (r->over)
         pp_text_add(out, "the memory limit is %" PRIu64 " bytes; in one piece %" PRIu64 " are needed\n",
                     r->limit, r->whole_bytes);
@@ -194,7 +211,7 @@ ppto_status pp_report_pieces_json(const pp_report_pieces *r, pp_text *out)
     pp_text_add(out,
                 ", \"axis\": 0, \"rows\": %" PRId64 ", \"because\": \"%s\", \"whole_peak_bytes\": %" PRIu64
                 ", \"passes\": [",
-                r->region->total,
+                r->region->region->trace.rows,
                 r->over                             ? "limit"
                 : r->program->ctx->settings.o.chunk ? "option"
                                                     : "file",
