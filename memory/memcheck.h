@@ -107,8 +107,10 @@ typedef struct pp_memcheck {
 ppto_status pp_memcheck_make(pp_ledger *ledger, pp_stacks *stacks, const char *at, const char *suppressions,
                              pp_memcheck *out);
 void pp_memcheck_free(pp_memcheck *report);
-/* Of pp_memcheck_write_json's text. returns PPTO_OK; E_FORMAT with the place in err; E_NOMEM */
+/* Of pp_memcheck_write_json's text. returns PPTO_OK; E_FORMAT with the place in err; E_NOMEM; E_UNSUPPORTED
+ * where the build has no jansson */
 ppto_status pp_memcheck_read(const char *json, size_t n, pp_memcheck *out, pp_error *err);
+bool pp_memcheck_reads(void); /* is it built in? */
 
 /* ---- steps of making ---- */
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "devices/cpu/topology.h"
+#include "memory/memcheck.h"
 #include "runtime/report.h"
 
 enum { MAX_FACTS = 16 };
@@ -67,6 +68,8 @@ static void find_modules(facts *f)
     add_part(f->module, &f->n_modules, "npz", pp_files_reads(PP_FORMAT_NPZ), "built without libzip");
     add_part(f->module, &f->n_modules, "safetensors", pp_files_reads(PP_FORMAT_SAFETENSORS),
              "built without jansson");
+    add_part(f->module, &f->n_modules, "memcheck", pp_memcheck_reads(),
+             "reports are written, but not read: built without jansson");
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
         add_part(f->module, &f->n_modules, later[i], false, "not built into this library");
 }

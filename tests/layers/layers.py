@@ -42,7 +42,7 @@ FOREIGN = [  # header, the only place for it, its name
     (r"CL/|OpenCL/", r"devices/opencl/", "OpenCL"),
     (r"uv\.h|uv/", r"scheduler/io_uv\.c", "libuv"),
     (r"zip\.h", r"src/files/npz.*\.[ch]", "libzip"),
-    (r"jansson\.h", r"src/files/safetensors\.c", "jansson"),
+    (r"jansson\.h", r"src/files/safetensors\.c|memory/memcheck_read\.c", "jansson"),
     (r"valgrind/|sanitizer/", r"memory/poison\.h", "Valgrind and the sanitizers"),
 ]
 STANDARD = set("assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg "
