@@ -112,24 +112,45 @@ Test(async, runs_on_one_stream_keep_their_order_and_others_overlap)
     ppto_event_release(gate);
 }
 
-Test(async, two_runs_overlap_in_their_task_logs)
+/* On s: x + 1, then `first` happens, then after `gate` its double. */
+static ppto_program *in_two_parts(ppto_event gate, ppto_event *first)
 {
-    bool met = false;
-    ppto_program *p = program_on(s, no_event, NULL), *q = program_on(t, no_event, NULL);
+    ppto_program *p = NULL;
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_tensor *x = ppto_input(g, "x", PPTO_F32, "N");
+    ppto_stream_push(g, s);
+    ppto_tensor *y = ppto_add(x, ppto_float(g, 1));
+    cr_assert_eq(ppto_event_record(g, s, first), PPTO_OK);
+    cr_assert_eq(ppto_stream_wait(g, s, gate), PPTO_OK);
+    y = ppto_mul(y, ppto_float(g, 2));
+    ppto_stream_pop(g);
+    cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK);
+    ppto_graph_destroy(g);
     bind_large(p);
+    return p;
+}
+
+Test(async, a_run_goes_through_while_another_is_in_its_middle)
+{
+    ppto_event gate, first;
+    ppto_event_create_user(ctx, &gate);
+    ppto_program *p = in_two_parts(gate, &first), *q = program_on(t, no_event, NULL);
     bind_large(q);
-    for (int i = 0; i < 50 && !met; i++) { /* a busy machine may run one after the other */
-        ppto_run *a = start(p, NULL), *b = start(q, NULL);
-        cr_expect_eq(ppto_run_wait(a, -1), PPTO_OK);
-        cr_expect_eq(ppto_run_wait(b, -1), PPTO_OK);
-        span one = kernel_span(p, 1), two = kernel_span(q, 1);
-        met = one.from < two.to && two.from < one.to;
-        ppto_run_release(a);
-        ppto_run_release(b);
-    }
-    cr_expect(met);
+    ppto_run *a = start(p, NULL);
+    cr_expect_eq(ppto_event_wait(first, -1), PPTO_OK);
+    ppto_run *b = start(q, NULL);
+    cr_expect_eq(ppto_run_wait(b, -1), PPTO_OK);
+    cr_expect(!ppto_run_over(a, NULL));
+    ppto_event_signal(gate, PPTO_OK);
+    cr_expect_eq(ppto_run_wait(a, -1), PPTO_OK);
+    span before = kernel_span(p, 1), after = kernel_span(p, 4), other = kernel_span(q, 1);
+    cr_expect(before.to <= other.from && other.to <= after.from);
+    ppto_run_release(a);
+    ppto_run_release(b);
     ppto_program_destroy(p);
     ppto_program_destroy(q);
+    ppto_event_release(first);
+    ppto_event_release(gate);
 }
 
 Test(async, an_event_links_two_runs)
