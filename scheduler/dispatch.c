@@ -58,10 +58,10 @@ static void turn_edges(pp_dispatch *dispatch, const uint32_t *first, const uint3
         for (uint32_t k = first[i]; k < first[i + 1]; k++) at[needs[k] + 1]++;
     }
     for (uint32_t i = 0; i < n; i++) at[i + 1] += at[i];
-    /* heap is free now: the next place of each list */
-    memcpy(dispatch->heap, at, n * sizeof *at);
+    /* pending is free now: the next place of each list */
+    memcpy(dispatch->pending, at, n * sizeof *at);
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = first[i]; k < first[i + 1]; k++) dispatch->nexts[dispatch->heap[needs[k]]++] = i;
+        for (uint32_t k = first[i]; k < first[i + 1]; k++) dispatch->nexts[dispatch->pending[needs[k]]++] = i;
 }
 
 static double step_path_ns(const pp_step *step, uint32_t workers)
@@ -139,7 +139,7 @@ static void choose_mode(pp_dispatch *dispatch, const uint32_t *first, const uint
     if (workers > most) workers = most;
     dispatch->n_slots = dispatch->mode == PP_RUN_INLINE ? 1 : workers;
     if (dispatch->mode == PP_RUN_INLINE && dispatch->n_waiting != 0) dispatch->mode = PP_RUN_THREADS;
-    if (dispatch->n_slots == 1) dispatch->n_heaps = 1;
+    if (dispatch->n_slots == 1) dispatch->n_sets = 1;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */
@@ -191,7 +191,7 @@ static ppto_status make_slots(pp_dispatch *dispatch)
         dispatch->slots[i].index = i;
     }
     const pp_domains *domains = &dispatch->executor->domains;
-    for (uint32_t i = 0, round = 0; i < dispatch->n_slots && dispatch->n_heaps != 1; round++)
+    for (uint32_t i = 0, round = 0; i < dispatch->n_slots && dispatch->n_sets != 1; round++)
         for (uint32_t d = 0; d < domains->n; d++)
             if (round < domains->workers[d] && i < dispatch->n_slots) dispatch->slots[i++].job.domain = d;
     return PPTO_OK;
@@ -222,23 +222,25 @@ static ppto_status make_waiting(pp_dispatch *dispatch)
 
 static ppto_status make_arrays(pp_dispatch *dispatch, const pp_step *steps, size_t n_edges)
 {
-    size_t n = dispatch->n, n_in_heaps = n * dispatch->n_heaps;
+    size_t n = dispatch->n, n_claims = n * dispatch->n_sets;
     uint32_t **words[] = {&dispatch->need_count, &dispatch->rank, &dispatch->by_rank, &dispatch->pending,
-                          &dispatch->stack};
+                          &dispatch->stack,      &dispatch->cost, &dispatch->sole};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if ((*words[i] = pp_calloc(n, sizeof **words[i])) == NULL) return PPTO_E_NOMEM;
     dispatch->steps = pp_calloc(n, sizeof *steps);
     dispatch->first_next = pp_calloc(n + 1, sizeof *dispatch->first_next);
     dispatch->nexts = pp_calloc(n_edges, sizeof *dispatch->nexts);
-    dispatch->heap = pp_calloc(n_in_heaps, sizeof *dispatch->heap);
-    dispatch->in_heap = pp_calloc(n_in_heaps, sizeof *dispatch->in_heap);
-    dispatch->claim = pp_calloc(n_in_heaps, sizeof *dispatch->claim);
+    dispatch->claim = pp_calloc(n_claims, sizeof *dispatch->claim);
     dispatch->left = pp_calloc(n, sizeof *dispatch->left);
     dispatch->spoiled = pp_calloc(n, sizeof *dispatch->spoiled);
     dispatch->status = pp_calloc(n, sizeof *dispatch->status);
+    dispatch->worth = pp_calloc(n, sizeof *dispatch->worth);
+    PP_TRY(pp_rank_set_make(&dispatch->first, dispatch->n));
+    for (uint32_t h = 0; h < dispatch->n_sets; h++)
+        PP_TRY(pp_rank_set_make(&dispatch->ready[h], dispatch->n));
     if (dispatch->steps == NULL || dispatch->first_next == NULL || dispatch->nexts == NULL ||
-        dispatch->heap == NULL || dispatch->in_heap == NULL || dispatch->claim == NULL ||
-        dispatch->left == NULL || dispatch->spoiled == NULL || dispatch->status == NULL)
+        dispatch->claim == NULL || dispatch->left == NULL || dispatch->spoiled == NULL ||
+        dispatch->status == NULL || dispatch->worth == NULL)
         return PPTO_E_NOMEM;
     if (n != 0) memcpy(dispatch->steps, steps, n * sizeof *steps);
     atomic_store_explicit(&dispatch->dirty, true, memory_order_relaxed);
@@ -247,13 +249,21 @@ static ppto_status make_arrays(pp_dispatch *dispatch, const pp_step *steps, size
 
 static void release(pp_dispatch *dispatch)
 {
-    void *const parts[] = {
-        dispatch->steps,        dispatch->first_next,      dispatch->nexts,          dispatch->need_count,
-        dispatch->rank,         dispatch->by_rank,         dispatch->slots,          (void *)dispatch->claim,
-        dispatch->pending,      dispatch->in_heap,         (void *)dispatch->left,   dispatch->heap,
-        dispatch->stack,        (void *)dispatch->spoiled, (void *)dispatch->status, dispatch->waiting,
-        (void *)dispatch->away, dispatch->begun,           dispatch->begun_at,       dispatch->arrived};
+    void *const parts[] = {dispatch->steps,          dispatch->first_next,
+                           dispatch->nexts,          dispatch->need_count,
+                           dispatch->rank,           dispatch->by_rank,
+                           dispatch->slots,          (void *)dispatch->claim,
+                           dispatch->pending,        dispatch->cost,
+                           (void *)dispatch->left,   dispatch->sole,
+                           dispatch->stack,          (void *)dispatch->spoiled,
+                           (void *)dispatch->status, dispatch->waiting,
+                           (void *)dispatch->away,   dispatch->begun,
+                           dispatch->begun_at,       dispatch->arrived,
+                           dispatch->worth};
     pp_dispatch_give_back(dispatch);
+    pp_rank_set_free(&dispatch->first);
+    for (size_t h = 0; h < sizeof dispatch->ready / sizeof *dispatch->ready; h++)
+        pp_rank_set_free(&dispatch->ready[h]);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) pp_free(parts[i]);
     pp_free(dispatch);
 }
@@ -268,6 +278,7 @@ static ppto_status fill(pp_dispatch *dispatch, const pp_step *steps, const uint3
     }
     if (status == PPTO_OK) {
         choose_mode(dispatch, first, needs);
+        pp_dispatch_singles(dispatch);
         status = make_slots(dispatch);
     }
     if (status != PPTO_OK) return pp_fail(err, status, "no memory for a plan of %u steps", dispatch->n);
@@ -285,11 +296,11 @@ ppto_status pp_dispatch_create(const pp_step *steps, uint32_t n, const uint32_t 
     dispatch->n = n;
     dispatch->executor = executor;
     dispatch->shares = pp_shares_of(executor->domains.workers, executor->domains.n);
-    dispatch->n_heaps = executor->domains.n > 1 ? 1 + executor->domains.n : 1;
+    dispatch->n_sets = executor->domains.n > 1 ? 1 + executor->domains.n : 1;
     ppto_status status = fill(dispatch, steps, first_need, needs, memory, err);
     if (status != PPTO_OK) goto fail_fill;
     status = PPTO_E_NOMEM;
-    if (pthread_mutex_init(&dispatch->lock, NULL) != 0) goto fail_lock;
+    if (pp_brief_lock_init(&dispatch->lock) != 0) goto fail_lock;
     if (pp_condition_init(&dispatch->changed) != 0) goto fail_condition;
     *out = dispatch;
     return PPTO_OK;
@@ -332,7 +343,7 @@ static void forget(pp_dispatch *dispatch)
 static uint32_t home_of(const pp_dispatch *dispatch)
 {
     const pp_domains *domains = &dispatch->executor->domains;
-    if (dispatch->n_heaps == 1 || domains->here == NULL) return 0;
+    if (dispatch->n_sets == 1 || domains->here == NULL) return 0;
     uint32_t domain = domains->here(domains->arg);
     for (uint32_t i = 0; i < dispatch->n_slots; i++)
         if (dispatch->slots[i].job.domain == domain) return i;

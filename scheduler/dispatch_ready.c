@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Needs counted down, and the heap of steps with unclaimed tasks. Everything here is called under the lock.
+ * Needs counted down, and the sets of steps with unclaimed tasks. Everything here is called under the lock.
  * Steps that have nothing to run, or are skipped, are settled at once, with a stack instead of recursion: a
  * chain may be long. */
 #include <string.h>
@@ -13,51 +13,23 @@ double pp_dispatch_task_ns(const pp_step *step)
     return step->task_ns > 0 ? step->task_ns : UNKNOWN_NS;
 }
 
-/* ---- heap -------------------------------------------------------------------------------------- */
+/* ---- sets -------------------------------------------------------------------------------------- */
 
-static void sift_up(uint32_t *heap, uint32_t at)
+static void put_in(pp_dispatch *dispatch, uint32_t h, uint32_t step)
 {
-    while (at != 0) {
-        uint32_t parent = (at - 1) / 2, keep = heap[at];
-        if (heap[parent] <= keep) return;
-        heap[at] = heap[parent];
-        heap[parent] = keep;
-        at = parent;
-    }
+    if (pp_rank_set_has(&dispatch->ready[h], dispatch->rank[step])) return;
+    pp_rank_set_add(&dispatch->ready[h], dispatch->rank[step]);
+    if (dispatch->cost[step] == 0) return;
+    dispatch->singles++;
+    dispatch->singles_ns += dispatch->worth[step];
 }
 
-static void sift_down(uint32_t *heap, uint32_t n, uint32_t at)
+void pp_dispatch_take_out(pp_dispatch *dispatch, uint32_t h, uint32_t step)
 {
-    for (;;) {
-        uint32_t least = at, child = 2 * at + 1;
-        if (child < n && heap[child] < heap[least]) least = child;
-        if (child + 1 < n && heap[child + 1] < heap[least]) least = child + 1;
-        if (least == at) return;
-        uint32_t keep = heap[at];
-        heap[at] = heap[least];
-        heap[least] = keep;
-        at = least;
-    }
-}
-
-static void push(pp_dispatch *dispatch, uint32_t step, uint32_t h)
-{
-    const size_t base = (size_t)h * dispatch->n;
-    if (dispatch->in_heap[base + step]) return;
-    dispatch->in_heap[base + step] = true;
-    dispatch->heap[base + dispatch->n_heap[h]] = dispatch->rank[step];
-    if (dispatch->mode != PP_RUN_SIM) sift_up(dispatch->heap + base, dispatch->n_heap[h]);
-    dispatch->n_heap[h]++;
-}
-
-/* at is 0 unless the heap is a list. */
-void pp_dispatch_pop(pp_dispatch *dispatch, uint32_t h, uint32_t at)
-{
-    const size_t base = (size_t)h * dispatch->n;
-    uint32_t *heap = dispatch->heap + base;
-    dispatch->in_heap[base + dispatch->by_rank[heap[at]]] = false;
-    heap[at] = heap[--dispatch->n_heap[h]];
-    if (dispatch->mode != PP_RUN_SIM) sift_down(heap, dispatch->n_heap[h], at);
+    pp_rank_set_remove(&dispatch->ready[h], dispatch->rank[step]);
+    if (dispatch->cost[step] == 0) return;
+    dispatch->singles--;
+    dispatch->singles_ns -= dispatch->worth[step];
 }
 
 /* ---- domains ----------------------------------------------------------------------------------- */
@@ -66,7 +38,7 @@ bool pp_dispatch_placed(const pp_dispatch *dispatch, uint32_t step, uint32_t pha
 {
     const pp_step *of = &dispatch->steps[step];
     uint32_t domains = dispatch->shares.n;
-    if (dispatch->n_heaps == 1 || of->tasks[phase] < domains) return false;
+    if (dispatch->n_sets == 1 || of->tasks[phase] < domains) return false;
     return dispatch->mode == PP_RUN_SIM || of->tasks[phase] * pp_dispatch_task_ns(of) >= domains * PLACED_NS;
 }
 
@@ -86,14 +58,18 @@ uint32_t pp_dispatch_part(const pp_dispatch *dispatch, uint32_t step, uint32_t p
 pp_ready pp_dispatch_open(pp_dispatch *dispatch, uint32_t step, uint32_t phase)
 {
     uint32_t tasks = dispatch->steps[step].tasks[phase];
+    if (dispatch->cost[step] != 0) {
+        put_in(dispatch, 0, step);
+        return (pp_ready){.tasks = 0};
+    }
     atomic_store_explicit(&dispatch->left[step], tasks, memory_order_relaxed);
-    for (uint32_t h = 0; h < dispatch->n_heaps; h++) {
+    for (uint32_t h = 0; h < dispatch->n_sets; h++) {
         uint32_t first = 0, end = tasks;
-        if (dispatch->n_heaps != 1) end = pp_dispatch_part(dispatch, step, phase, h, &first);
+        if (dispatch->n_sets != 1) end = pp_dispatch_part(dispatch, step, phase, h, &first);
         /* release: what earlier phases wrote, and `left`, before a claim (acquire) of this phase */
         atomic_store_explicit(pp_dispatch_claim(dispatch, step, h), (uint64_t)phase << 32 | first,
                               memory_order_release);
-        if (first != end) push(dispatch, step, h);
+        if (first != end) put_in(dispatch, h, step);
     }
     return (pp_ready){.tasks = tasks, .ns = tasks * pp_dispatch_task_ns(&dispatch->steps[step])};
 }
@@ -126,11 +102,11 @@ static void drain(pp_dispatch *dispatch, uint32_t n_stack, pp_ready *sum)
     }
 }
 
-pp_ready pp_dispatch_settle(pp_dispatch *dispatch, uint32_t step)
+pp_ready pp_dispatch_settle(pp_dispatch *dispatch, const uint32_t *steps, uint32_t n)
 {
     pp_ready sum = {0};
-    dispatch->stack[0] = step;
-    drain(dispatch, 1, &sum);
+    memcpy(dispatch->stack, steps, n * sizeof *steps);
+    drain(dispatch, n, &sum);
     return sum;
 }
 
@@ -138,8 +114,16 @@ pp_ready pp_dispatch_begin(pp_dispatch *dispatch)
 {
     pp_ready sum = {0};
     uint32_t n_stack = 0;
+    bool at_once =
+        !pp_dispatch_over(dispatch); /* no step is skipped: all single ones are ready as they are */
+    if (at_once) {
+        pp_rank_set_copy(&dispatch->ready[0], &dispatch->first);
+        dispatch->singles = dispatch->first.n;
+        dispatch->singles_ns = dispatch->first_ns;
+    }
     for (uint32_t step = 0; step < dispatch->n; step++)
-        if (dispatch->need_count[step] == 0) make_ready(dispatch, step, &n_stack, &sum);
+        if (dispatch->need_count[step] == 0 && !(at_once && dispatch->cost[step] != 0))
+            make_ready(dispatch, step, &n_stack, &sum);
     drain(dispatch, n_stack, &sum);
     return sum;
 }
@@ -148,7 +132,8 @@ void pp_dispatch_reset(pp_dispatch *dispatch)
 {
     size_t n = dispatch->n;
     memcpy(dispatch->pending, dispatch->need_count, n * sizeof *dispatch->pending);
-    memset(dispatch->in_heap, 0, dispatch->n_heaps * n * sizeof *dispatch->in_heap);
-    memset(dispatch->n_heap, 0, sizeof dispatch->n_heap);
+    for (uint32_t h = 0; h < dispatch->n_sets; h++) pp_rank_set_clear(&dispatch->ready[h]);
+    dispatch->singles = 0;
+    dispatch->singles_ns = 0;
     dispatch->steps_left = dispatch->n;
 }

@@ -54,22 +54,22 @@ static uint32_t shuffled(const sim *of, uint32_t step, uint32_t phase, uint32_t 
     return (uint32_t)(((h >> 32) % n + i * (stride % n)) % n);
 }
 
-/* How many entries a worker may draw from: of heap 0 and its own, or of all heaps. */
+/* How many entries a worker may draw from: of set 0 and its own, or of all. */
 static uint32_t entries(const pp_dispatch *dispatch, uint32_t own, bool all)
 {
     uint32_t n = 0;
-    for (uint32_t h = 0; h < dispatch->n_heaps; h++)
-        if (all || h == 0 || h == own) n += dispatch->n_heap[h];
+    for (uint32_t h = 0; h < dispatch->n_sets; h++)
+        if (all || h == 0 || h == own) n += dispatch->ready[h].n;
     return n;
 }
 
-/* The heap of entry *at of those, and its place there. */
-static uint32_t heap_at(const pp_dispatch *dispatch, uint32_t own, bool all, uint32_t *at)
+/* The set of entry `at` of those. */
+static uint32_t set_at(const pp_dispatch *dispatch, uint32_t own, bool all, uint32_t at)
 {
     for (uint32_t h = 0;; h++) {
         if (!all && h != 0 && h != own) continue;
-        if (*at < dispatch->n_heap[h]) return h;
-        *at -= dispatch->n_heap[h];
+        if (at < dispatch->ready[h].n) return h;
+        at -= dispatch->ready[h].n;
     }
 }
 
@@ -77,15 +77,15 @@ static void claim_any(sim *of)
 {
     pp_dispatch *dispatch = of->dispatch;
     uint32_t slot = of->free_slots[--of->n_free], own = 1 + dispatch->slots[slot].job.domain, first;
-    bool all = dispatch->n_heaps != 1 && (draw(of) & 3) == 0;
+    bool all = dispatch->n_sets != 1 && (draw(of) & 3) == 0;
     if (entries(dispatch, own, all) == 0) all = true;
-    uint32_t at = below(of, entries(dispatch, own, all)), h = heap_at(dispatch, own, all, &at);
-    uint32_t step = pp_dispatch_entry(dispatch, h, at);
+    uint32_t h = set_at(dispatch, own, all, below(of, entries(dispatch, own, all)));
+    uint32_t step = dispatch->by_rank[pp_rank_set_next(&dispatch->ready[h], below(of, dispatch->n))];
     uint64_t claim = atomic_fetch_add_explicit(pp_dispatch_claim(dispatch, step, h), 1,
                                                memory_order_relaxed); /* one thread */
     uint32_t phase = (uint32_t)(claim >> 32), i = (uint32_t)claim;
     uint32_t end = pp_dispatch_part(dispatch, step, phase, h, &first);
-    if (i + 1 == end) pp_dispatch_pop(dispatch, h, at);
+    if (i + 1 == end) pp_dispatch_take_out(dispatch, h, step);
     uint32_t task = first + shuffled(of, step, phase, i - first, end - first);
     of->busy[of->n_busy++] = (virtual_worker){.slot = slot, .step = step, .phase = phase, .task = task};
 }
@@ -97,7 +97,7 @@ static void task_done(pp_dispatch *dispatch, uint32_t step, uint32_t phase, uint
     if (next != PP_NO_PHASE)
         (void)pp_dispatch_open(dispatch, step, next);
     else
-        (void)pp_dispatch_settle(dispatch, step);
+        (void)pp_dispatch_settle(dispatch, &step, 1);
 }
 
 static void finish_any(sim *of)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Threads that leave signals to the application, and conditions on the monotonic clock. */
+ * Threads that leave signals to the application, locks, and conditions on the monotonic clock. */
 #define _GNU_SOURCE
 #include "base/thread.h"
 
@@ -18,6 +18,19 @@ int pp_thread_start(pthread_t *thread, const char *name, void *(*main)(void *), 
     failed = pthread_create(thread, NULL, main, arg);
     if (failed == 0) (void)pthread_setname_np(*thread, name);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
+int pp_brief_lock_init(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attributes;
+    int failed = pthread_mutexattr_init(&attributes);
+    if (failed != 0) return failed;
+#ifdef __GLIBC__
+    (void)pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+#endif
+    failed = pthread_mutex_init(lock, &attributes);
+    (void)pthread_mutexattr_destroy(&attributes);
     return failed;
 }
 

@@ -11,6 +11,8 @@
  *   worker: take   take_ready, take_foreign and work; the best rank is the lowest number; MINE is what is common
  *                  or of the worker's domain; whether another's task is small enough to help with is a free choice
  *   worker: run    pp_dispatch_task of dispatch_task.c: skips, runs, or arms a wait (PP_STEP_ASYNC)
+ *   take another   pp_dispatch_batch_take of dispatch_batch.c; run_one, follow: pp_dispatch_batch_run; the end of
+ *                  the task: pp_dispatch_batch_settle (with -DBATCH; then without domains)
  *   worker: leave  the end of pp_dispatch_slot_main, which wakes a resting caller
  *   caller: rest   rest and take_back of dispatch_threads.c, with the count of waits begun meanwhile
  *   caller: shut   collect of dispatch_threads.c: takes back what no thread began, waits for the others
@@ -33,10 +35,22 @@
 
 /* 2 needs 0 and 1; 3 needs 2; 4 needs 1; 5 needs 3 and 4. 1 and 4 wait for somebody else; 3 may fail. */
 #define NEEDS(t) ((t) == 2 -> 3 : ((t) == 3 -> 4 : ((t) == 4 -> 2 : ((t) == 5 -> 24 : 0))))
+#ifdef BATCH /* what does not wait is single; only 4 waits, so that two single steps are ready at once */
+#define WAITS(t) ((t) == 4)
+#define SINGLE(t) ((t) != 4)
+#else
 #define WAITS(t) ((t) == 1 || (t) == 4)
+#define SINGLE(t) false
+#endif
+#define SOLE(t) ((t) == 2) /* leads to 3 alone, which needs it alone */
+#define NOTHING 6
 
 /* 2 belongs to domain 0, 3 and 5 to domain 1, where the odd workers are; the others are common. */
+#ifdef BATCH
+#define MINE(me) ALL
+#else
 #define MINE(me) (((me) & 1) == 0 -> 23 : 59)
+#endif
 #ifdef SELFISH
 #define CALLERS MINE(0)
 #else
@@ -104,10 +118,49 @@ inline wake(taken, i)
     fi
 }
 
+/* What does not wait: it is skipped, or runs and may fail. Without the lock. */
+inline run_one(t)
+{
+    if
+    :: atomic { OVER -> spoiled = spoiled | BIT(t) } /* looked at without the lock, before the task */
+    :: atomic { !OVER -> skip };
+        if
+        :: t == 3 ->
+            atomic {
+                failed = true;
+                spoiled = spoiled | BIT(t);
+                if
+                :: caller_waits ->
+                    caller_waits = false;
+                    signalled = true
+                :: else
+                fi
+            }
+        :: true
+        fi
+    fi
+}
+
+/* After step t, the one that it alone leads to, or not. */
+inline follow(t)
+{
+    if
+    :: atomic {
+            SINGLE(t) && SOLE(t) && !OVER && (spoiled & BIT(t)) == 0 ->
+            assert((ran & BIT(3)) == 0 && (ready & BIT(3)) == 0 && (settled & BIT(3)) == 0);
+            ran = ran | BIT(3);
+            passed = true;
+            t = 3
+        }
+        run_one(t)
+    :: true
+    fi
+}
+
 proctype worker(byte me)
 {
-    byte t, i, may;
-    bool took;
+    byte t, u = NOTHING, i, may;
+    bool took, passed;
 enter:
     if
     :: me == 0
@@ -129,6 +182,22 @@ take:
             ready = ready & ~BIT(t);
             assert((ran & BIT(t)) == 0 && (settled & NEEDS(t)) == NEEDS(t));
             ran = ran | BIT(t);
+            if
+            :: SINGLE(t) && ready != 0 -> /* takes another with it, or not */
+                u = 0;
+                do
+                :: u == NOTHING || ((ready & BIT(u)) != 0 && SINGLE(u)) -> break
+                :: else -> u++
+                od;
+                if
+                :: u != NOTHING ->
+                    ready = ready & ~BIT(u);
+                    assert((ran & BIT(u)) == 0 && (settled & NEEDS(u)) == NEEDS(u));
+                    ran = ran | BIT(u)
+                :: else
+                fi
+            :: true
+            fi;
             goto task
         :: (ready & MINE(me)) == 0 && me != 0 ->
             place[me] = 0;
@@ -148,7 +217,7 @@ take:
 task:
     if
     :: atomic {
-            OVER -> /* looked at without the lock, before the task */
+            OVER && WAITS(t) ->
             spoiled = spoiled | BIT(t);
             propagate(t, i);
             wake(1, i)
@@ -158,23 +227,27 @@ task:
 #ifndef FORGET
         atomic { begun = looking }
 #endif
-    :: atomic { !OVER && !WAITS(t) -> skip };
+    :: atomic { !WAITS(t) -> skip };
+        run_one(t);
+        follow(t);
         if
-        :: t == 3 ->
-            atomic {
-                failed = true;
-                spoiled = spoiled | BIT(t);
-                if
-                :: caller_waits ->
-                    caller_waits = false;
-                    signalled = true
-                :: else
-                fi
-            }
-        :: true
+        :: u != NOTHING ->
+            run_one(u);
+            follow(u)
+        :: else
         fi;
         atomic {
+            if
+            :: passed -> settled = settled | BIT(2)
+            :: else
+            fi;
             propagate(t, i);
+            if
+            :: u != NOTHING -> propagate(u, i)
+            :: else
+            fi;
+            passed = false;
+            u = NOTHING;
             wake(1, i)
         }
     fi;

@@ -13,7 +13,7 @@
 #include "executor_rows.h"
 #include "scheduler/dispatch.h"
 
-enum { MOST_STEPS = 30, MOST_TASKS = 5, MOST_PHASES = 3, MOST_NEEDS = 3 };
+enum { MOST_STEPS = 120, MOST_TASKS = 5, MOST_PHASES = 3, MOST_NEEDS = 3 };
 
 typedef struct plan plan;
 
@@ -29,8 +29,8 @@ struct plan {
     pp_step steps[MOST_STEPS];
     node nodes[MOST_STEPS];
     uint32_t first[MOST_STEPS + 1], needs[MOST_STEPS * MOST_NEEDS];
-    bool fails[MOST_STEPS];
-    uint32_t cancels; /* this step sets cancel */
+    bool fails[MOST_STEPS], all_fail; /* else only odd tasks */
+    uint32_t cancels;                 /* this step sets cancel */
     _Atomic int cancel;
     _Atomic uint32_t wrong;
     _Atomic uint64_t order; /* hash of the order of the first tasks of steps */
@@ -76,7 +76,7 @@ static ppto_status run_node(void *object, uint32_t phase, uint32_t task, void *s
     }
     if (of->cancels == mine->index) of->cancel = 1;
     if (of->again != NULL) of->inner = pp_dispatch_run(of->again, NULL, NULL, NULL);
-    if (!of->fails[mine->index] || task % 2 == 0) return PPTO_OK;
+    if (!of->fails[mine->index] || (task % 2 == 0 && !of->all_fail)) return PPTO_OK;
     *position = 100 - (int64_t)task; /* the last odd task is the earliest failure */
     return pp_fail(err, PPTO_E_VALUE, "step %u position %d", mine->index, 100 - (int)task);
 }
@@ -103,7 +103,7 @@ static void make(plan *of, uint64_t seed)
     memset(of, 0, sizeof *of);
     of->state = seed;
     of->cancels = UINT32_MAX;
-    for (uint32_t n = 1 + draw(of, MOST_STEPS); of->n < n;) {
+    for (uint32_t n = 1 + draw(of, 30); of->n < n;) {
         add_step(of, draw(of, MOST_PHASES + 1), 1);
         pp_step *step = &of->steps[of->n - 1];
         for (uint32_t phase = 0; phase < step->phases; phase++) step->tasks[phase] = draw(of, MOST_TASKS + 1);
@@ -172,6 +172,51 @@ Test(scheduler_dispatch, random_plans_run_in_order_on_all_executors)
                 clear(&of);
                 cr_expect_eq(pp_dispatch_run(dispatch, NULL, NULL, NULL), PPTO_OK);
                 cr_expect(all_complete(&of), "%s, seed %d", row_name(e), (int)seed);
+            }
+            pp_dispatch_destroy(dispatch);
+        }
+        pp_executor_destroy(executor);
+    }
+}
+
+/* Steps of one task that are worth less than handing them over, in lines, fans and crowds. */
+static void make_singles(plan *of, uint64_t seed)
+{
+    memset(of, 0, sizeof *of);
+    of->state = seed;
+    of->cancels = UINT32_MAX;
+    uint32_t kind = draw(of, 4), back = 1 + draw(of, 40);
+    for (uint32_t i = 0; i < MOST_STEPS; i++) {
+        add_step(of, 1 + draw(of, 2), 1);
+        of->steps[i].task_ns = 500;
+        if (draw(of, 20) == 0) of->steps[i].tasks[0] = draw(of, 4);
+        if (kind != 0 && i >= back) add_need(of, i - back);
+        if (kind == 2 && i >= 2 && back != 2 && draw(of, 2) == 0) add_need(of, i - 2);
+        if (kind == 3 && i > back) add_need(of, back - 1);
+    }
+}
+
+Test(scheduler_dispatch, small_steps_run_in_order_and_fail_at_the_earliest)
+{
+    static plan of;
+    for (size_t e = 0; pp_executor_at(e) != NULL; e++) {
+        pp_executor *executor = executor_of(pp_executor_at(e), 2, 7);
+        for (uint64_t seed = 0; seed < 100; seed++) {
+            uint32_t failed, fails = UINT32_MAX;
+            make_singles(&of, seed);
+            of.all_fail = true;
+            pp_dispatch *dispatch = dispatch_of(&of, executor);
+            for (int run = 0; run < 6; run++) {
+                clear(&of);
+                memset(of.fails, 0, sizeof of.fails);
+                fails = run % 2 != 0 ? draw(&of, MOST_STEPS) : UINT32_MAX;
+                if (fails != UINT32_MAX && of.steps[fails].tasks[0] == 0) fails = UINT32_MAX;
+                if (fails != UINT32_MAX) of.fails[fails] = true;
+                ppto_status status = pp_dispatch_run(dispatch, NULL, &failed, NULL);
+                cr_expect_eq(status, fails == UINT32_MAX ? PPTO_OK : PPTO_E_VALUE);
+                cr_expect(fails == failed && of.wrong == 0, "%s, seed %d", pp_executor_at(e), (int)seed);
+                cr_expect(fails != UINT32_MAX || all_complete(&of), "%s, seed %d", pp_executor_at(e),
+                          (int)seed);
             }
             pp_dispatch_destroy(dispatch);
         }
