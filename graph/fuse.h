@@ -31,6 +31,8 @@ typedef enum pp_reason {
 const char *pp_reason_code(pp_reason reason); /* "frame" */
 const char *pp_reason_text(pp_reason reason); /* a sentence */
 
+uint32_t pp_prim_cost(const pp_prim *p); /* operations an element of a MAP takes, about; 0 of others */
+
 typedef struct pp_missed {       /* producer's value is stored for consumer, and why */
     uint32_t producer, consumer; /* prim ids */
     pp_reason reason;

@@ -299,7 +299,7 @@ static ppto_status callee_of(lowerer *l, const pp_function *function, uint32_t *
 static ppto_status emit_map(lowerer *l, uint32_t prim, pp_imap *map, uint32_t *id)
 {
     const pp_prim *p = pp_flat_prim(l->flat, prim);
-    uint32_t x[12], cost = p->op == PP_CALL ? 20 : p->op == PP_DIV || p->op == PP_SQRT ? 4 : 1;
+    uint32_t x[12], cost = pp_prim_cost(p);
     bool varies = false;
     if (p->n_operands > 12) return pp_fail(l->err, PPTO_E_INTERNAL, "a map of more than 12 operands");
     for (uint32_t k = 0; k < p->n_operands; k++) {
