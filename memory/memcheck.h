@@ -103,7 +103,7 @@ typedef struct pp_memcheck {
 /* ---- making ---- */
 
 /* at: "now", "shutdown" (what is live then leaks). stacks: NULL where none were captured. suppressions: lines
- * of globs, may be NULL (memcheck_judge.c). returns PPTO_OK; E_NOMEM. Free it also after a failure. */
+ * of globs, may be NULL (memcheck_suppress.c). returns PPTO_OK; E_NOMEM. Free it also after a failure. */
 ppto_status pp_memcheck_make(pp_ledger *ledger, pp_stacks *stacks, const char *at, const char *suppressions,
                              pp_memcheck *out);
 void pp_memcheck_free(pp_memcheck *report);
@@ -116,6 +116,9 @@ bool pp_memcheck_reads(void); /* is it built in? */
 
 /* Verdicts, suppressions, counts and order of the groups; `growing` has been judged by samples. */
 void pp_memcheck_judge(pp_memcheck *report, const char *suppressions);
+/* Of a file's text: E_VALUE with file:line for a line that is no suppression. */
+ppto_status pp_memcheck_check_suppressions(const char *text, const char *file, pp_error *err);
+bool pp_memcheck_is_suppressed(const char *suppressions, const pp_report_group *group);
 bool pp_memcheck_grows(const uint64_t *samples, uint32_t n, double *slope);
 /* From buffers: ideal_peak_bytes, avoidable_bytes of all and of each group. E_NOMEM */
 ppto_status pp_memcheck_replay(pp_memcheck *report);

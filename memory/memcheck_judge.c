@@ -8,8 +8,6 @@
  */
 #include "memory/memcheck.h"
 
-#include <fnmatch.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,38 +47,6 @@ bool pp_memcheck_grows(const uint64_t *samples, uint32_t n, double *slope)
         if (samples[i] > most) most = samples[i];
     }
     return *slope > 0 && rises > 1 && samples[n - 1] == most && samples[n / 2] < most;
-}
-
-/* ---- suppressions ------------------------------------------------------------------------------ */
-
-static bool matches(const char *line, size_t n, const pp_report_group *g)
-{
-    char word[256], place[512];
-    while (n > 0 && (*line == ' ' || *line == '\t')) line++, n--;
-    const char *comment = memchr(line, '#', n);
-    if (comment != NULL) n = (size_t)(comment - line);
-    while (n > 0 && strchr(" \t\r", line[n - 1]) != NULL) n--;
-    if (n == 0 || n >= sizeof word) return false;
-    memcpy(word, line, n);
-    word[n] = '\0';
-    char *site = strpbrk(word, " \t");
-    if (site != NULL) {
-        *site++ = '\0';
-        site += strspn(site, " \t");
-    }
-    snprintf(place, sizeof place, "%s:%d", g->site.file != NULL ? g->site.file : "", (int)g->site.line);
-    return fnmatch(word, g->operator_name != NULL ? g->operator_name : "", 0) == 0 &&
-           (site == NULL || fnmatch(site, place, 0) == 0);
-}
-
-static bool is_suppressed(const char *list, const pp_report_group *g)
-{
-    while (list != NULL && *list != '\0') {
-        size_t n = strcspn(list, "\n");
-        if (matches(list, n, g)) return true;
-        list += n + (list[n] == '\n');
-    }
-    return false;
 }
 
 /* ---- order ------------------------------------------------------------------------------------- */
@@ -134,7 +100,7 @@ void pp_memcheck_judge(pp_memcheck *report, const char *suppressions)
     for (size_t i = 0; i < report->groups.n; i++) {
         pp_report_group *g = &report->groups.at[i];
         if (g->total_count == 0) continue;
-        g->suppressed = g->verdict <= PP_LATE_FREE && is_suppressed(suppressions, g);
+        g->suppressed = g->verdict <= PP_LATE_FREE && pp_memcheck_is_suppressed(suppressions, g);
         if (g->suppressed)
             report->suppressed++;
         else

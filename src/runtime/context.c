@@ -76,9 +76,10 @@ ppto_status pp_context_refuses(const ppto_context *ctx)
 }
 
 /* Memcheck, at the level of the settings. */
-static ppto_status watch(ppto_context *ctx)
+static ppto_status watch(ppto_context *ctx, pp_error *err)
 {
     int level = ctx->settings.o.memcheck_level;
+    if (level > 0) PP_TRY(pp_memcheck_suppressions(ctx->settings.memcheck_suppress, &ctx->suppressions, err));
     PP_TRY(pp_pool_watch(ctx->pool, level));
     ctx->ledger = pp_pool_ledger(ctx->pool);
     if (level < 2) return PPTO_OK;
@@ -96,10 +97,11 @@ ppto_status ppto_context_create(ppto_context **out, const ppto_options *options)
     if (!ctx) return pp_report_new(PPTO_E_NOMEM, "out of memory");
     ppto_status status = pp_settings_read(options, &ctx->settings, &err);
     if (status == PPTO_OK) status = pp_pool_create(&ctx->pool);
-    if (status == PPTO_OK) status = watch(ctx);
+    if (status == PPTO_OK) status = watch(ctx, &err);
     if (status != PPTO_OK) {
         pp_fail(&err, status, "%s", ppto_status_text(status));
         pp_pool_destroy(ctx->pool);
+        pp_free(ctx->suppressions);
         pp_settings_free(&ctx->settings);
         pp_free(ctx);
         return pp_report(&err);
@@ -142,6 +144,7 @@ ppto_status ppto_context_destroy(ppto_context *ctx)
     if (ctx->ledger) pp_memcheck_shutdown(ctx, &err);
     pp_pool_destroy(ctx->pool);
     pp_stacks_destroy(ctx->stacks);
+    pp_free(ctx->suppressions);
     pp_settings_free(&ctx->settings);
     pthread_mutex_destroy(&ctx->lock);
     pp_free(ctx);

@@ -17,33 +17,42 @@ enum { MOST_SUPPRESSIONS = 1 << 20 };
 
 /* ---- making ------------------------------------------------------------------------------------ */
 
-/* The file of suppressions that the environment names; *text NULL: none is named. */
-static ppto_status read_suppressions(const ppto_context *ctx, char **text, pp_error *err)
+/* The whole file, with a NUL behind. */
+static ppto_status read_small(const char *path, char *room, size_t *n, pp_error *err)
 {
-    const char *path = ctx->settings.memcheck_suppress;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : 1;
+    for (*n = 0; got > 0 && *n<MOST_SUPPRESSIONS; *n += got> 0 ? (size_t)got : 0)
+        got = read(fd, room + *n, MOST_SUPPRESSIONS - *n);
+    if (got < 0) pp_fail(err, PPTO_E_IO, "PPTO_MEMCHECK_SUPPRESS: %.500s: %m", path);
+    if (fd >= 0) close(fd);
+    if (got < 0) return PPTO_E_IO;
+    if (*n == MOST_SUPPRESSIONS)
+        return pp_fail(err, PPTO_E_VALUE, "PPTO_MEMCHECK_SUPPRESS: %.500s is larger than 1 MiB", path);
+    return PPTO_OK;
+}
+
+ppto_status pp_memcheck_suppressions(const char *path, char **text, pp_error *err)
+{
+    pp_error why = {0};
+    size_t n = 0;
     *text = NULL;
     if (!path) return PPTO_OK;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return pp_fail(err, PPTO_E_IO, "PPTO_MEMCHECK_SUPPRESS: cannot open %s: %m", path);
     char *room = pp_calloc(MOST_SUPPRESSIONS + 1, 1);
-    ssize_t n = 0, got = 1;
-    while (room && got > 0 && n < MOST_SUPPRESSIONS) {
-        got = read(fd, room + n, (size_t)(MOST_SUPPRESSIONS - n));
-        n += got > 0 ? got : 0;
-    }
-    close(fd);
-    *text = room;
     if (!room) return PPTO_E_NOMEM;
-    return got < 0 ? pp_fail(err, PPTO_E_IO, "%s cannot be read", path) : PPTO_OK;
+    ppto_status status = read_small(path, room, &n, err);
+    if (status == PPTO_OK && strlen(room) != n)
+        status = pp_fail(err, PPTO_E_VALUE, "PPTO_MEMCHECK_SUPPRESS: %.500s is no text", path);
+    if (status == PPTO_OK && (status = pp_memcheck_check_suppressions(room, path, &why)) != PPTO_OK)
+        pp_fail(err, status, "PPTO_MEMCHECK_SUPPRESS: %.1000s", why.text);
+    *text = status == PPTO_OK ? pp_strdup(room) : NULL;
+    pp_free(room);
+    return status == PPTO_OK && !*text ? PPTO_E_NOMEM : status;
 }
 
 static ppto_status make(ppto_context *ctx, const char *at, pp_memcheck *out, pp_error *err)
 {
-    char *suppressions = NULL;
-    *out = (pp_memcheck){0};
-    ppto_status status = read_suppressions(ctx, &suppressions, err);
-    if (status == PPTO_OK) status = pp_memcheck_make(ctx->ledger, ctx->stacks, at, suppressions, out);
-    pp_free(suppressions);
+    ppto_status status = pp_memcheck_make(ctx->ledger, ctx->stacks, at, ctx->suppressions, out);
     return status == PPTO_OK ? status : pp_fail(err, status, "memcheck: %s", ppto_status_text(status));
 }
 

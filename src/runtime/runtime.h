@@ -55,8 +55,9 @@ struct ppto_context {
     pp_settings settings;
     pp_library *library; /* made at the first use: pp_context_library */
     pp_pool *pool;
-    pp_ledger *ledger; /* of the pool; NULL: memcheck is off */
-    pp_stacks *stacks; /* NULL: calls are not captured */
+    pp_ledger *ledger;  /* of the pool; NULL: memcheck is off */
+    pp_stacks *stacks;  /* NULL: calls are not captured */
+    char *suppressions; /* of memcheck; NULL: none */
     const pp_device_class *device_class;
     pp_device *device;
     pp_executor *executor;
@@ -93,6 +94,10 @@ ppto_status pp_report(const pp_error *err);
 ppto_status pp_report_new(ppto_status code, const char *format, ...) PP_PRINTF(2, 3);
 
 /* ---- memcheck.c ---- */
+
+/* The text of a file of suppressions, checked. path NULL: *text is. E_IO, E_VALUE with file:line, E_NOMEM.
+ * owns  *text: pp_free */
+ppto_status pp_memcheck_suppressions(const char *path, char **text, pp_error *err);
 
 /* All is given back that will be: the report the settings ask for, and in err what leaks or grows if that is
  * to be an error. */

@@ -375,23 +375,3 @@ Test(memory_ledger, a_broken_report_is_refused_with_its_place)
     pp_pool_destroy(pool);
     cr_expect_eq(pp_heap_count().live, 0);
 }
-
-Test(memory_ledger, suppressions_are_globs_of_operator_and_place)
-{
-    static const struct {
-        const char *list;
-        uint64_t leaked;
-    } cases[] = {{NULL, 1},          {"", 1},      {"exp", 0},          {"e*\n", 0},        {"exp t.c:5", 0},
-                 {"exp t.c:6\n", 1}, {"# exp", 1}, {"log\nexp *:5", 0}, {"  exp # why", 0}, {"* u.c:*", 1}};
-    pp_pool *pool = watched(1);
-    void *at = take(pool, 100, PP_BLOCK_RESULT, "exp", 5, PP_HOLD_USER);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        pp_memcheck r;
-        cr_assert_eq(pp_memcheck_make(pp_pool_ledger(pool), NULL, "shutdown", cases[i].list, &r), PPTO_OK);
-        cr_expect_eq(r.count[PP_LEAKED], cases[i].leaked, "%s", cases[i].list);
-        cr_expect_eq(r.suppressed, 1 - cases[i].leaked);
-        pp_memcheck_free(&r);
-    }
-    pp_pool_give(pool, at, 100);
-    pp_pool_destroy(pool);
-}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which of several handles a release gave back: by the function, by calls in common, or told as not known. */
+ * Which of several handles a release gave back: by the function, by calls in common, or told as not known;
+ * and which groups are known to be held. */
 #include "ledger_common.h"
 
 static const ppto_site helper = {"h.c", "take", 20, 0}, other = {"h.c", "make", 30, 0},
@@ -142,4 +143,55 @@ Test(memory_holds, a_release_gives_back_what_was_taken_within_the_same_call)
     cr_expect_eq(group(&r, "exp")->loose_count, 0);
     pp_memcheck_free(&r);
     end(&w);
+}
+
+/* ---- suppressions ------------------------------------------------------------------------------- */
+
+Test(memory_suppressions, suppressions_are_globs_of_operator_and_place)
+{
+    static const struct {
+        const char *list;
+        uint64_t leaked;
+    } cases[] = {
+        {NULL, 1},          {"", 1},      {"exp", 0},          {"e*\n", 0},        {"exp t.c:5", 0},
+        {"exp t.c:6\n", 1}, {"# exp", 1}, {"log\nexp *:5", 0}, {"  exp # why", 0}, {"\texp\t t.c:5 \r\n", 0},
+        {"* u.c:*", 1}};
+    pp_pool *pool = watched(1);
+    void *at = take(pool, 100, PP_BLOCK_RESULT, "exp", 5, PP_HOLD_USER);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pp_memcheck r;
+        cr_assert_eq(pp_memcheck_make(pp_pool_ledger(pool), NULL, "shutdown", cases[i].list, &r), PPTO_OK);
+        cr_expect_eq(r.count[PP_LEAKED], cases[i].leaked, "%s", cases[i].list);
+        cr_expect_eq(r.suppressed, 1 - cases[i].leaked);
+        pp_memcheck_free(&r);
+    }
+    pp_pool_give(pool, at, 100);
+    pp_pool_destroy(pool);
+}
+
+Test(memory_suppressions, lines_that_are_none_are_refused_with_their_place)
+{
+    static const struct {
+        const char *text, *place; /* NULL: it is fine */
+    } cases[] = {{"", NULL},
+                 {"# a comment\n\n  \nexp\nlog* *.c:*\n", NULL},
+                 {"exp model.c\n", "s.txt:1: no place"},
+                 {"exp\nlog a.c:1 b.c:2\n", "s.txt:2: more than"},
+                 {"\n\n{\"json\": 1}\n", "s.txt:3: no glob"},
+                 {"e[xp\n", "s.txt:1: a [ without"},
+                 {"\x7f"
+                  "ELF\x02\n",
+                  "s.txt:1: no glob"},
+                 {"exp a\x01:1", "s.txt:1: no place"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pp_error err = {0};
+        ppto_status status = pp_memcheck_check_suppressions(cases[i].text, "s.txt", &err);
+        cr_expect_eq(status, cases[i].place == NULL ? PPTO_OK : PPTO_E_VALUE, "case %zu", i);
+        cr_expect(cases[i].place == NULL || strstr(err.text, cases[i].place) != NULL, "case %zu: %s", i,
+                  err.text);
+    }
+    static char word[400];
+    pp_error err = {0};
+    memset(word, 'x', sizeof word - 1);
+    cr_expect_eq(pp_memcheck_check_suppressions(word, "s.txt", &err), PPTO_E_VALUE);
 }
