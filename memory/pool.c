@@ -19,6 +19,7 @@
 
 #include "base/checked.h"
 #include "memory/poison.h"
+#include "memory/tally.h"
 
 enum {
     ALIGNMENT = 64,
@@ -48,7 +49,8 @@ struct pp_pool {
     bool poison;
     bool listened;     /* a tool is told which bytes may be touched (memory/poison.h) */
     bool direct;       /* nothing is kept: every block is one of the heap */
-    pp_ledger *ledger; /* NULL: not watched */
+    pp_ledger *ledger; /* NULL: not watched; then */
+    pp_tally tally;    /* counts by operator */
     pp_pool_listener *listeners;
 };
 
@@ -209,6 +211,7 @@ void pp_pool_destroy(pp_pool *pool)
     shed(pool, 0);
     pp_poison_close(pool);
     pp_ledger_destroy(pool->ledger);
+    pp_tally_free(&pool->tally);
     pthread_mutex_destroy(&pool->lock);
     pp_free(pool);
 }
@@ -233,7 +236,10 @@ static ppto_status take_locked(pp_pool *pool, size_t bytes, size_t rounded, size
     counters->current_bytes = after;
     if (after > counters->peak_bytes) counters->peak_bytes = after;
     if (pool->listened && !pool->direct) pp_poison_taken(pool, *out, bytes, rounded);
-    if (pool->ledger != NULL) pp_ledger_took(pool->ledger, *out, bytes, rounded, tag);
+    if (pool->ledger != NULL)
+        pp_ledger_took(pool->ledger, *out, bytes, rounded, tag);
+    else
+        pp_tally_took(&pool->tally, *out, bytes, tag);
     tell(pool);
     return PPTO_OK;
 }
@@ -266,7 +272,10 @@ void pp_pool_give(pp_pool *pool, void *block, size_t bytes)
     pthread_mutex_unlock(&pool->lock);
     if (poison) memset(block, POISON_BYTE, bytes);
     pthread_mutex_lock(&pool->lock);
-    if (pool->ledger != NULL) pp_ledger_gave(pool->ledger, block, bytes);
+    if (pool->ledger != NULL)
+        pp_ledger_gave(pool->ledger, block, bytes);
+    else
+        pp_tally_gave(&pool->tally, block, bytes);
     if (pool->direct)
         give_direct(pool, block, rounded);
     else
@@ -287,6 +296,14 @@ ppto_status pp_pool_watch(pp_pool *pool, int level)
 pp_ledger *pp_pool_ledger(const pp_pool *pool)
 {
     return pool->ledger;
+}
+
+size_t pp_pool_operators(pp_pool *pool, pp_tally_row *out, size_t most)
+{
+    pthread_mutex_lock(&pool->lock);
+    size_t n = pp_tally_most(&pool->tally, out, most);
+    pthread_mutex_unlock(&pool->lock);
+    return n;
 }
 
 void pp_pool_set_limit(pp_pool *pool, uint64_t bytes)

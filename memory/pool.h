@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "memory/ledger.h"
+#include "memory/tally.h"
 
 typedef struct pp_pool pp_pool;
 
@@ -46,5 +47,8 @@ void pp_pool_poison(pp_pool *pool, bool on); /* fresh and freed bytes are filled
  */
 ppto_status pp_pool_watch(pp_pool *pool, int level);
 pp_ledger *pp_pool_ledger(const pp_pool *pool); /* NULL: it is not watched */
+/* Of a pool that is not watched: the operators whose blocks hold the most now, at most so many; how many.
+ * Their names live as long as the pool. */
+size_t pp_pool_operators(pp_pool *pool, pp_tally_row *out, size_t most);
 
 #endif

@@ -220,11 +220,27 @@ static int by_live_bytes(const void *a, const void *b)
     return x->live_bytes > y->live_bytes ? -1 : x->live_bytes < y->live_bytes;
 }
 
+static void blame_operators(ppto_context *ctx, pp_error *err)
+{
+    pp_tally_row rows[MOST_BLAMED];
+    size_t n = pp_pool_operators(ctx->pool, rows, MOST_BLAMED);
+    for (size_t i = 0; i < n; i++) {
+        size_t at = strlen(err->text);
+        snprintf(err->text + at, sizeof err->text - at, "\n  held: %llu bytes in %llu x %s (peak %llu)",
+                 (unsigned long long)rows[i].current_bytes, (unsigned long long)rows[i].blocks,
+                 rows[i].operator_name, (unsigned long long)rows[i].peak_bytes);
+    }
+}
+
 void pp_memcheck_blame(ppto_context *ctx, pp_error *err)
 {
     pp_memcheck made = {0};
     pp_error none = {0};
-    if (!ctx->ledger || !err) return;
+    if (!err) return;
+    if (!ctx->ledger) {
+        blame_operators(ctx, err);
+        return;
+    }
     if (make(ctx, "now", &made, &none) == PPTO_OK && made.groups.n > 1)
         qsort(made.groups.at, made.groups.n, sizeof *made.groups.at, by_live_bytes);
     for (size_t i = 0; i < made.groups.n && i < MOST_BLAMED; i++) {

@@ -182,6 +182,14 @@ static bool writes_after(const pp_run_state *r)
     return false;
 }
 
+static ppto_status take_slab(pp_run_state *r)
+{
+    pp_pool *pool = r->p->ctx->pool;
+    ppto_status status = pp_pool_take_as(pool, (size_t)r->in->layout.bytes, &r->in->slab, &r->slab, r->err);
+    if (status != PPTO_OK) pp_memcheck_blame(r->p->ctx, r->err);
+    return status;
+}
+
 static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
 {
     pp_pool *pool = r->p->ctx->pool;
@@ -211,7 +219,7 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
                     pp_run_owned_bytes(r->p->outputs, r->plan->flat.outputs.n) + r->in->scratch_bytes;
     pp_pool_reset_peak(pool);
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) PP_TRY(pp_run_find_result(r, i));
-    PP_TRY(pp_pool_take_as(pool, (size_t)r->in->layout.bytes, &r->in->slab, &r->slab, r->err));
+    PP_TRY(take_slab(r));
     PP_TRY(bind_groups(r));
     if (r->p->sync) r->p->sync->defers = writes_after(r);
     ppto_status status = dispatch(r);

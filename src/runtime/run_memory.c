@@ -157,12 +157,11 @@ ppto_status pp_run_find_result(pp_run_state *r, size_t i)
     const int64_t *shape = r->in->output_shape + i * PPTO_MAX_RANK;
     const pp_type *type = pp_flat_type(&r->plan->flat, r->plan->flat.outputs.at[i]);
     size_t first = pp_run_first_of(r, i);
-    pp_tag room = {.kind = PP_BLOCK_RESULT}, *tag = NULL;
-    if (r->p->ctx->ledger) *(tag = &room) = pp_tag_of_output(r->p, i);
+    pp_tag tag = pp_tag_of_output(r->p, i);
     if (r->results[i] || (first < i && (given || !r->p->outputs[first])))
         return PPTO_OK; /* adopted; copied or shared */
     if (first < i)      /* the first one lies in the caller's array: this one gets memory of its own */
-        return pp_array_new(r->p->ctx, tag, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i],
+        return pp_array_new(r->p->ctx, &tag, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i],
                             r->err);
     if (given) {
         bool fits = given->dtype == type->dtype && given->rank == type->rank;
@@ -176,11 +175,11 @@ ppto_status pp_run_find_result(pp_run_state *r, size_t i)
             r->results[i] = pp_array_hold(given, PP_HOLD_PENDING, r->control->site);
             return PPTO_OK;
         }
-        room.kind = PP_BLOCK_COPY;
-        room.reason = "an input lies in the array given for the output";
+        tag.kind = PP_BLOCK_COPY;
+        tag.reason = "an input lies in the array given for the output";
         r->copied += r->in->output_bytes[i];
-    } else if (tag) {
-        room.reason = why_not_adopted(r, i);
+    } else if (r->p->ctx->ledger) {
+        tag.reason = why_not_adopted(r, i);
     }
-    return pp_array_new(r->p->ctx, tag, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i], r->err);
+    return pp_array_new(r->p->ctx, &tag, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i], r->err);
 }

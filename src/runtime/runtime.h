@@ -102,7 +102,8 @@ ppto_status pp_memcheck_suppressions(const char *path, char **text, pp_error *er
 /* All is given back that will be: the report the settings ask for, and in err what leaks or grows if that is
  * to be an error. */
 void pp_memcheck_shutdown(ppto_context *ctx, pp_error *err);
-/* Adds to an error for lack of memory who holds the most; nothing where memcheck is off. err may be NULL. */
+/* Adds to an error for lack of memory who holds the most: with places where memcheck watches, else operators.
+ * err may be NULL. */
 void pp_memcheck_blame(ppto_context *ctx, pp_error *err);
 
 /* ---- array.c

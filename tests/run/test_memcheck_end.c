@@ -114,6 +114,36 @@ Test(memcheck_wrong, a_report_after_the_limit_was_reached_names_what_fills_it)
     cr_expect_eq(ppto_context_destroy(ctx), PPTO_OK);
 }
 
+Test(memcheck_wrong, without_memcheck_the_operators_that_fill_the_limit_are_named)
+{
+    ppto_options o = PPTO_OPTIONS_INIT;
+    o.executor = "serial";
+    o.memory_limit = 20 * BYTES;
+    cr_assert_eq(ppto_context_create(&ctx, &o), PPTO_OK);
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_tensor *x = ppto_input(g, "x", PPTO_F32, "64, 64"), *y = ppto_exp(x), *z = ppto_neg(x);
+    ppto_array *a = data(), *held[32] = {NULL};
+    ppto_status status = PPTO_OK;
+    int n = 0;
+    for (; n < 32 && status == PPTO_OK; n++) status = ppto_eval(n == 2 ? z : y, &held[n], "x", a, NULL);
+    cr_expect_eq(status, PPTO_E_LIMIT);
+    const char *text = ppto_error_text(ctx), *most = strstr(text, "\n  held: ");
+    cr_expect(most != NULL && strstr(most, " x exp (peak ") != NULL, "%s", text);
+    pp_tally_row rows[8];
+    size_t n_rows = pp_pool_operators(ctx->pool, rows, 8), found = 0;
+    for (size_t i = 0; i < n_rows; i++) {
+        found +=
+            strcmp(rows[i].operator_name, "exp") == 0 && rows[i].current_bytes == (uint64_t)(n - 2) * BYTES;
+        found += strcmp(rows[i].operator_name, "neg") == 0 && rows[i].current_bytes == BYTES;
+        found += strcmp(rows[i].operator_name, "array_fill") == 0 && rows[i].blocks == 1;
+    }
+    cr_expect_eq(found, 3);
+    for (int i = 0; i < n; i++) ppto_array_release(held[i]);
+    ppto_array_release(a);
+    ppto_graph_destroy(g);
+    cr_expect_eq(ppto_context_destroy(ctx), PPTO_OK);
+}
+
 Test(memcheck_more, a_run_that_was_cancelled_leaves_nothing)
 {
     ppto_graph *g = ppto_graph_create(ctx);
