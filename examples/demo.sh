@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A short tour: `./dev demo`. Runs two chains, shows what the plan does with them, and what fusing saves against running
-# one operator at a time (--no-optimise). $PPTO is the command.
+# one operator at a time (--no-optimise); then a file larger than its limit on memory, and a program that forgets to
+# give memory back. $PPTO is the command, $LEAK the program (examples/memcheck_leak.c), left out where it is not built.
 set -eu
 : "${PPTO:=ppto}"
+: "${LEAK:=$(dirname "$PPTO")/examples/example_memcheck_leak}"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
@@ -43,9 +45,17 @@ echo "$chain"
 "$PPTO" run 'x' 'x=f32[4096,2048]:random(7)' -o "$temp/x.npy"
 tour "$chain" "x=$temp/x.npy"
 
-title "the same chain over a file of 96 MiB within 24 MiB"
+title "the same chain over a file of 96 MiB within 24 MiB: by pieces, to the same bits"
 "$PPTO" run 'concat([x, x + 1, x * 2])' "x=$temp/x.npy" -o "$temp/big.npy"
-"$PPTO" run "$chain" "x=$temp/big.npy" --memory-limit 24M --stats
+"$PPTO" run "$chain" "x=$temp/big.npy" >"$temp/whole"
+"$PPTO" run "$chain" "x=$temp/big.npy" --memory-limit 24M --stats 2>&1 | tee "$temp/pieces"
+grep -qxFf "$temp/whole" "$temp/pieces" ||
+    { echo "the whole file at once gives: $(cat "$temp/whole")"; exit 1; }
+
+if [[ -x $LEAK ]]; then
+    title "who holds the memory: a program whose log keeps every result (docs/memcheck.md)"
+    "$LEAK"
+fi
 
 title "what this machine offers"
 "$PPTO" info

@@ -249,8 +249,10 @@ void pp_memcheck_write_text(const pp_memcheck *r, pp_text *t)
     pp_text_add(t, "%-15s %-16s %10s %6s %10s %9s  %-18s %s\n", "VERDICT", "OPERATOR", "SIZE", "LIVE",
                 "RETAINED", "RETENTION", "OVERSTAY", "SITE");
     for (; rows < r->groups.n; rows++) {
-        if (rows >= MOST_ROWS && r->groups.at[rows].verdict >= PP_UNPLANNED) break;
-        write_group(r, &r->groups.at[rows], t);
+        const pp_report_group *g = &r->groups.at[rows];
+        if (rows >= MOST_ROWS && g->verdict >= PP_UNPLANNED) break;
+        if (g->allocation_size_bytes == 0 && g->verdict == PP_FINE) continue; /* nothing to tell */
+        write_group(r, g, t);
     }
     if (rows < r->groups.n) pp_text_add(t, "and %zu more, none of them retained\n", r->groups.n - rows);
     write_foot(r, t);
