@@ -33,7 +33,7 @@ ppto_run *pp_run_pop(pp_drivers *drivers)
 {
     ppto_run *run = drivers->queue;
     drivers->queue = run->next;
-    pp_ticket_add(drivers, &run->ticket, run->priority, run->order);
+    run->ticket.begun = true;
     return run;
 }
 
@@ -197,6 +197,7 @@ static ppto_status submit(pp_drivers *drivers, ppto_run *run, pp_error *err)
     atomic_fetch_add_explicit(&run->program->refs, 1, memory_order_relaxed);
     link_live(run);
     enqueue(drivers, run);
+    pp_ticket_add(drivers, &run->ticket, run->priority, run->order, false);
     return PPTO_OK;
 }
 
@@ -281,6 +282,7 @@ ppto_status ppto_run_cancel(ppto_run *run, const char *reason)
     if (!waited) return PPTO_OK;
     pp_error err = {.code = PPTO_OK};
     pp_fail(&err, PPTO_E_CANCELLED, "the run was cancelled");
+    pp_admission_leave(run->program->ctx, &run->ticket);
     if (run->program->sync) pp_sync_leave(run->program->sync, &err);
     finish(run, &err);
     return PPTO_OK;

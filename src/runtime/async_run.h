@@ -34,7 +34,8 @@ ppto_status pp_drivers_get(ppto_context *ctx, pp_drivers **out, pp_error *err);
 void pp_drivers_unuse(pp_drivers *drivers);
 /* With the lock: somebody looks at the queue. E_NOMEM when there is no thread at all. */
 ppto_status pp_drivers_wake(pp_drivers *drivers, size_t queued);
-void pp_ticket_add(pp_drivers *drivers, pp_ticket *ticket, int priority, uint64_t order); /* with the lock */
+/* With the lock. begun: it is not in the queue */
+void pp_ticket_add(pp_drivers *drivers, pp_ticket *ticket, int priority, uint64_t order, bool begun);
 
 /* ---- progress.c ---------------------------------------------------------------------------------- */
 

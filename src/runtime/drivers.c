@@ -4,8 +4,10 @@
  * A driver takes the first run of the queue and does what ppto_program_run would; between runs it is parked
  * on a condition. Runs are ordered by priority, then by their start, and none stands before one that it waits
  * for (pp_sync_enter caps its priority). Memory is admitted in that order too: a run's whole predicted peak,
- * and only to the first of those that wait for it, so small runs never starve a large one. A run that waits
- * for another one therefore finds it begun and admitted, and always ends. */
+ * and only to the next of those that wait for it, so small runs never starve a large one. Every run has its
+ * ticket from the moment it entered its streams. One whose run is still in the queue lets those pass that
+ * entered before it (they may hold the driver it wants), but nobody who entered later and may wait for it. A
+ * run that waits for another one therefore finds it begun and admitted, and always ends. */
 #include "runtime/async_run.h"
 
 /* ---- life ---------------------------------------------------------------------------------------- */
@@ -110,10 +112,10 @@ void pp_drivers_close(ppto_context *ctx)
 
 /* ---- admission ----------------------------------------------------------------------------------- */
 
-void pp_ticket_add(pp_drivers *drivers, pp_ticket *ticket, int priority, uint64_t order)
+void pp_ticket_add(pp_drivers *drivers, pp_ticket *ticket, int priority, uint64_t order, bool begun)
 {
     pp_ticket **at = &drivers->tickets;
-    *ticket = (pp_ticket){.priority = priority, .order = order};
+    *ticket = (pp_ticket){.priority = priority, .order = order, .begun = begun};
     while (*at && ((*at)->priority > priority || ((*at)->priority == priority && (*at)->order < order)))
         at = &(*at)->next;
     ticket->next = *at;
@@ -127,9 +129,23 @@ ppto_status pp_admission_enter(ppto_program *p, pp_ticket *ticket, pp_error *err
     ppto_status status = drivers->stop ? pp_fail(err, PPTO_E_CANCELLED, "the context is being destroyed")
                          : p->sync     ? pp_sync_enter(p->sync, 0, err)
                                        : PPTO_OK;
-    if (status == PPTO_OK) pp_ticket_add(drivers, ticket, p->sync ? p->sync->priority : 0, ++drivers->order);
+    if (status == PPTO_OK)
+        pp_ticket_add(drivers, ticket, p->sync ? p->sync->priority : 0, ++drivers->order, true);
     pthread_mutex_unlock(&drivers->lock);
     return status;
+}
+
+/* The first that has begun and entered before all in the queue that stand before it. A driver takes the head
+ * of the queue, so what it runs entered before whatever stands before it there: there always is one, or a
+ * driver that will make one. */
+static bool is_next(const pp_drivers *drivers, const pp_ticket *ticket)
+{
+    uint64_t queued = UINT64_MAX;
+    for (const pp_ticket *t = drivers->tickets; t; t = t->next) {
+        if (!t->begun && t->order < queued) queued = t->order;
+        if (t->begun && t->order < queued) return t == ticket;
+    }
+    return false;
 }
 
 static void take_ticket(pp_drivers *drivers, pp_ticket *ticket)
@@ -167,7 +183,7 @@ ppto_status pp_admission_wait(ppto_context *ctx, pp_ticket *ticket, uint64_t byt
         status = pp_run_stopped(control, err);
         bool fits = limit == 0 || drivers->admitted_bytes == 0 ||
                     (drivers->admitted_bytes <= limit && bytes <= limit - drivers->admitted_bytes);
-        if (status != PPTO_OK || (drivers->tickets == ticket && fits)) break;
+        if (status != PPTO_OK || (is_next(drivers, ticket) && fits)) break;
         (void)pp_condition_wait(&drivers->changed, &drivers->lock, pp_run_look_again(control));
     }
     if (status == PPTO_OK) {

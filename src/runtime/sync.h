@@ -149,6 +149,7 @@ typedef struct pp_ticket { /* of a run that wants memory, in the order of admiss
     struct pp_ticket *next;
     int priority;
     uint64_t order, bytes;
+    bool begun; /* false: the run is still in the queue */
     bool admitted;
 } pp_ticket;
 
@@ -166,7 +167,7 @@ typedef struct pp_drivers {
     pthread_t threads[PP_MOST_DRIVERS];
     bool stop;
     uint64_t order;
-    pp_ticket *tickets; /* not admitted, in order; only the first may be */
+    pp_ticket *tickets; /* not admitted, in order; drivers.c says which is next */
     uint64_t admitted_bytes;
 } pp_drivers;
 

@@ -74,6 +74,31 @@ Test(async_life_own, a_run_waits_for_memory_and_not_before_what_it_depends_on, .
     ppto_context_destroy(ctx);
 }
 
+/* The caller's run enters the stream behind one that no driver has taken yet: it gets no memory before it. */
+Test(async_life_own, a_run_of_the_caller_lets_queued_ones_pass_that_it_waits_for, .timeout = 120)
+{
+    const int64_t n[] = {1 << 18}; /* a peak is 2 MiB: one at a time, beside the result that is kept */
+    ctx = context_with("pthread", 4 << 20);
+    s = ppto_stream_create(ctx, "s", PPTO_STREAM_CPU);
+    t = NULL;
+    ppto_array *x = ppto_array_fill(ctx, PPTO_F32, 1, n, "ones", "x"), *y = NULL;
+    ppto_program *ahead = program_on(s, no_event, NULL), *behind = program_on(s, no_event, NULL);
+    ppto_program_bind(ahead, 0, x);
+    ppto_program_bind(behind, 0, x);
+    for (int i = 0; i < 200; i++) {
+        ppto_run *run = start(ahead, NULL);
+        cr_assert_eq(ppto_program_run(behind, &y), PPTO_OK, "%s", ppto_error_text(ctx));
+        cr_assert_eq(ppto_run_wait(run, -1), PPTO_OK);
+        ppto_array_release(y);
+        ppto_run_release(run);
+    }
+    ppto_program_destroy(ahead);
+    ppto_program_destroy(behind);
+    ppto_array_release(x);
+    ppto_stream_destroy(s);
+    ppto_context_destroy(ctx);
+}
+
 /* A run that goes piece by piece is on its streams as a whole. */
 Test(async_life_own, a_run_by_pieces_keeps_its_place_and_its_events, .timeout = 120)
 {
