@@ -8,6 +8,7 @@
 #include "graph/evaluate.h"
 
 typedef ppto_status (*builtin_fn)(pp_eval *ev, const pp_value *x, size_t n, pp_value *out);
+typedef bool (*question)(const pp_eval *ev, const pp_value *x);
 
 static ppto_status tensor_type(pp_eval *ev, const pp_value *x, const pp_type **type)
 {
@@ -84,44 +85,60 @@ static ppto_status do_shape(pp_eval *ev, const pp_value *x, size_t n, pp_value *
     return PPTO_OK;
 }
 
-static ppto_status do_is_weak(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
-{
-    (void)n;
-    *out = pp_value_bool(pp_eval_is_weak(ev, &x[0]) ? PP_TRUE : PP_FALSE);
-    return PPTO_OK;
-}
+/* ---- what a value is ------------------------------------------------------------------------------- */
 
-static ppto_status do_is_literal(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
+static bool is_literal(const pp_eval *ev, const pp_value *x)
 {
     int64_t known;
-    (void)n;
-    bool yes = x->kind == PP_V_FLOAT || pp_value_is_wide(x) || x->kind == PP_V_BOOL ||
-               (x->kind == PP_V_INT && pp_size_known(ev->sizes, x->u.size, &known));
-    *out = pp_value_bool(yes ? PP_TRUE : PP_FALSE);
-    return PPTO_OK;
+    return x->kind == PP_V_FLOAT || pp_value_is_wide(x) || x->kind == PP_V_BOOL ||
+           (x->kind == PP_V_INT && pp_size_known(ev->sizes, x->u.size, &known));
 }
 
 /* Of constants only: other weak integers are within i64. */
-static ppto_status do_is_wide(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
+static bool is_wide(const pp_eval *ev, const pp_value *x)
 {
     (void)ev;
-    (void)n;
-    *out = pp_value_bool(pp_value_is_wide(x) ? PP_TRUE : PP_FALSE);
-    return PPTO_OK;
+    return pp_value_is_wide(x);
 }
 
-static ppto_status do_is_beyond(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
+static bool is_beyond(const pp_eval *ev, const pp_value *x)
 {
     (void)ev;
-    (void)n;
-    *out = pp_value_bool(x->kind == PP_V_BEYOND ? PP_TRUE : PP_FALSE);
-    return PPTO_OK;
+    return x->kind == PP_V_BEYOND;
+}
+
+static bool is_list(const pp_eval *ev, const pp_value *x)
+{
+    (void)ev;
+    return pp_value_is_list(x);
+}
+
+static bool is_none(const pp_eval *ev, const pp_value *x)
+{
+    (void)ev;
+    return x->kind == PP_V_NONE;
+}
+
+static bool is_number(const pp_eval *ev, const pp_value *x)
+{
+    (void)ev;
+    return pp_value_is_number(x);
+}
+
+/* An integer or a list of integers. */
+static bool is_integers(const pp_eval *ev, const pp_value *x)
+{
+    (void)ev;
+    if (!pp_value_is_list(x)) return x->kind == PP_V_INT;
+    for (uint32_t i = 0; i < x->n; i++)
+        if (x->u.items[i].kind != PP_V_INT) return false;
+    return true;
 }
 
 static ppto_status do_literal(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
 {
-    PP_TRY(do_is_literal(ev, x, n, out));
-    *out = out->u.truth == PP_TRUE ? *x : (pp_value){.kind = PP_V_NONE};
+    (void)n;
+    *out = is_literal(ev, x) ? *x : (pp_value){.kind = PP_V_NONE};
     return PPTO_OK;
 }
 
@@ -135,15 +152,6 @@ static ppto_status dtype_of(pp_eval *ev, const pp_value *x, ppto_dtype *out)
     }
     if (x->kind == PP_V_STR && pp_dtype_parse(x->u.text, strlen(x->u.text), out)) return PPTO_OK;
     return pp_eval_fail(ev, PPTO_E_VALUE, "expected a dtype such as f32");
-}
-
-/* Whether the dtype is of one of the kinds, bits by pp_kind. */
-static ppto_status dtype_is(pp_eval *ev, const pp_value *x, unsigned kinds, pp_value *out)
-{
-    ppto_dtype dtype = PPTO_BOOL;
-    PP_TRY(dtype_of(ev, x, &dtype));
-    *out = pp_value_bool(kinds >> pp_dtype_kind(dtype) & 1 ? PP_TRUE : PP_FALSE);
-    return PPTO_OK;
 }
 
 static ppto_status do_width(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
@@ -272,46 +280,6 @@ static ppto_status do_sorted(pp_eval *ev, const pp_value *x, size_t n, pp_value 
     return PPTO_OK;
 }
 
-static ppto_status do_is_list(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
-{
-    (void)ev;
-    (void)n;
-    *out = pp_value_bool(pp_value_is_list(x) ? PP_TRUE : PP_FALSE);
-    return PPTO_OK;
-}
-
-static bool is_integer(const pp_value *x)
-{
-    return x->kind == PP_V_INT;
-}
-
-/* An integer or a list of integers. */
-static ppto_status do_is_integers(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
-{
-    bool yes = pp_value_is_list(x) || is_integer(x);
-    (void)ev;
-    (void)n;
-    for (uint32_t i = 0; pp_value_is_list(x) && i < x->n && yes; i++) yes = is_integer(&x->u.items[i]);
-    *out = pp_value_bool(yes ? PP_TRUE : PP_FALSE);
-    return PPTO_OK;
-}
-
-static ppto_status do_is_number(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
-{
-    (void)ev;
-    (void)n;
-    *out = pp_value_bool(pp_value_is_number(x) ? PP_TRUE : PP_FALSE);
-    return PPTO_OK;
-}
-
-static ppto_status do_is_none(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
-{
-    (void)ev;
-    (void)n;
-    *out = pp_value_bool(x->kind == PP_V_NONE ? PP_TRUE : PP_FALSE);
-    return PPTO_OK;
-}
-
 /* ---- numbers --------------------------------------------------------------------------------------- */
 
 static ppto_status do_int(pp_eval *ev, const pp_value *x, size_t n, pp_value *out)
@@ -359,36 +327,37 @@ static ppto_status extreme(pp_eval *ev, bool greatest, const pp_value *x, pp_val
 static const struct {
     const char *name;
     uint8_t least, most;
-    builtin_fn fn;  /* NULL: asks a dtype for its kind */
-    unsigned kinds; /* bits by pp_kind */
+    builtin_fn fn;  /* or */
+    question ask;   /* is the value so? or */
+    unsigned kinds; /* is the dtype of one of these, bits by pp_kind? */
 } builtins[] = {
-    {"size", 1, 2, do_size, 0},
-    {"rank", 1, 1, do_rank, 0},
-    {"shape", 1, 1, do_shape, 0},
-    {"range", 1, 3, do_range, 0},
-    {"len", 1, 1, do_len, 0},
-    {"is_float", 1, 1, NULL, 1u << PP_KIND_FLOAT},
-    {"is_int", 1, 1, NULL, 1u << PP_KIND_INT | 1u << PP_KIND_UINT},
-    {"is_signed", 1, 1, NULL, 1u << PP_KIND_INT},
-    {"is_bool", 1, 1, NULL, 1u << PP_KIND_BOOL},
-    {"width", 1, 1, do_width, 0},
-    {"promote", 2, 2, do_promote, 0},
-    {"is_weak", 1, 1, do_is_weak, 0},
-    {"is_literal", 1, 1, do_is_literal, 0},
-    {"is_wide", 1, 1, do_is_wide, 0},
-    {"is_beyond", 1, 1, do_is_beyond, 0},
-    {"literal", 1, 1, do_literal, 0},
-    {"normal_axis", 2, 2, do_normal_axis, 0},
-    {"normal_axes", 2, 2, do_normal_axes, 0},
-    {"product", 1, 1, do_product, 0},
-    {"sorted", 1, 1, do_sorted, 0},
-    {"contains", 2, 2, do_contains, 0},
-    {"is_list", 1, 1, do_is_list, 0},
-    {"is_none", 1, 1, do_is_none, 0},
-    {"is_integers", 1, 1, do_is_integers, 0},
-    {"is_number", 1, 1, do_is_number, 0},
-    {"int", 1, 1, do_int, 0},
-    {"float", 1, 1, do_float, 0},
+    {"size", 1, 2, .fn = do_size},
+    {"rank", 1, 1, .fn = do_rank},
+    {"shape", 1, 1, .fn = do_shape},
+    {"range", 1, 3, .fn = do_range},
+    {"len", 1, 1, .fn = do_len},
+    {"is_float", 1, 1, .kinds = 1u << PP_KIND_FLOAT},
+    {"is_int", 1, 1, .kinds = 1u << PP_KIND_INT | 1u << PP_KIND_UINT},
+    {"is_signed", 1, 1, .kinds = 1u << PP_KIND_INT},
+    {"is_bool", 1, 1, .kinds = 1u << PP_KIND_BOOL},
+    {"width", 1, 1, .fn = do_width},
+    {"promote", 2, 2, .fn = do_promote},
+    {"is_weak", 1, 1, .ask = pp_eval_is_weak},
+    {"is_literal", 1, 1, .ask = is_literal},
+    {"is_wide", 1, 1, .ask = is_wide},
+    {"is_beyond", 1, 1, .ask = is_beyond},
+    {"literal", 1, 1, .fn = do_literal},
+    {"normal_axis", 2, 2, .fn = do_normal_axis},
+    {"normal_axes", 2, 2, .fn = do_normal_axes},
+    {"product", 1, 1, .fn = do_product},
+    {"sorted", 1, 1, .fn = do_sorted},
+    {"contains", 2, 2, .fn = do_contains},
+    {"is_list", 1, 1, .ask = is_list},
+    {"is_none", 1, 1, .ask = is_none},
+    {"is_integers", 1, 1, .ask = is_integers},
+    {"is_number", 1, 1, .ask = is_number},
+    {"int", 1, 1, .fn = do_int},
+    {"float", 1, 1, .fn = do_float},
 };
 
 bool pp_builtin_arity(const char *name, unsigned *least, unsigned *most)
@@ -400,6 +369,22 @@ bool pp_builtin_arity(const char *name, unsigned *least, unsigned *most)
         return true;
     }
     return false;
+}
+
+/* The answer of row `at` of the table. */
+static ppto_status answer(pp_eval *ev, size_t at, const pp_value *x, size_t n, pp_value *out)
+{
+    ppto_dtype dtype = PPTO_BOOL;
+    bool yes;
+    if (builtins[at].fn != NULL) return builtins[at].fn(ev, x, n, out);
+    if (builtins[at].ask != NULL) {
+        yes = builtins[at].ask(ev, x);
+    } else {
+        PP_TRY(dtype_of(ev, x, &dtype));
+        yes = builtins[at].kinds >> pp_dtype_kind(dtype) & 1;
+    }
+    *out = pp_value_bool(yes ? PP_TRUE : PP_FALSE);
+    return PPTO_OK;
 }
 
 ppto_status pp_eval_builtin(pp_eval *ev, const char *name, const pp_given *given, size_t n, bool *found,
@@ -420,8 +405,7 @@ ppto_status pp_eval_builtin(pp_eval *ev, const char *name, const pp_given *given
         if (named || n < builtins[i].least || n > builtins[i].most)
             return pp_eval_fail(ev, PPTO_E_VALUE, "%s() takes %u to %u arguments, not named", name,
                                 builtins[i].least, builtins[i].most);
-        if (builtins[i].fn == NULL) return dtype_is(ev, x, builtins[i].kinds, out);
-        return builtins[i].fn(ev, x, n, out);
+        return answer(ev, i, x, n, out);
     }
     return PPTO_OK;
 }
