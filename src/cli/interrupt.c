@@ -3,9 +3,9 @@
  *
  * A run holds nothing that outlives the process, so an interruption ends it at once, from the handler. There
  * are two exceptions. A file that is being replaced at the end becomes whole first. A run that writes its
- * files as it goes is cancelled and takes its unfinished files with it; a signal more than a second later
- * ends it at once all the same (`timeout` sends two together). Writing into a pipe may wait for ever and
- * makes no file, so it stays interruptible. */
+ * files as it goes is cancelled and takes its unfinished files with it. A signal more than a second later
+ * ends it at once all the same, in both (`timeout` sends two together). Writing into a pipe may wait for ever
+ * and makes no file, so it stays interruptible. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -52,8 +52,9 @@ static void on_signal(int number)
     if (running && !pending) {
         ppto_program_cancel(running);
         leave_the_closing();
-    } else if (!holding && (!running || now.tv_sec - first.tv_sec > 1))
+    } else if ((!holding && !running) || now.tv_sec - first.tv_sec > 1) {
         end_process();
+    }
     pending = 1;
 }
 

@@ -41,7 +41,8 @@ int cli_fail_run(const cli_recording *recording, ppto_status status);
 /* A trace of the program's runs when an option asks for what it knows, else NULL. owns  ppto_trace_destroy */
 int cli_trace_begin(const cli_recording *recording, const cli_arguments *arguments, ppto_trace **trace);
 int cli_trace_follow(const cli_recording *recording, ppto_trace *trace); /* trace: may be NULL */
-bool cli_reports(const cli_arguments *arguments); /* is anything to be told of the run? */
+/* Is anything to be told of the run, and only to files? */
+bool cli_reports(const cli_arguments *arguments);
 /* What the options ask for: --trace, --timeline, --memcheck, --stats. trace: as begun. */
 int cli_report_run(const cli_recording *recording, const cli_arguments *arguments, ppto_trace *trace);
 

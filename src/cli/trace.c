@@ -144,6 +144,10 @@ static int report_memory(const cli_recording *r, const cli_arguments *arguments)
 
 bool cli_reports(const cli_arguments *arguments)
 {
+    const char *const paths[] = {arguments->trace, arguments->timeline, arguments->stats_json,
+                                 arguments->memcheck_json};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; ++i)
+        if (paths[i] != NULL && !cli_makes_file(paths[i])) return false;
     return is_traced(arguments) || arguments->memcheck || arguments->memcheck_json != NULL;
 }
 

@@ -177,7 +177,7 @@ ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_
     }
     if (status == PPTO_OK)
         status = strcmp(text, "-") == 0 ? write_all(STDOUT_FILENO, &job, err)
-                                        : pp_files_write_atomic(name.path, write_all, &job, err);
+                                        : pp_files_write_atomic(name.path, write_all, &job, watch, err);
     pp_file_name_free(&name);
     return status;
 }

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "files/sink.h"
@@ -120,13 +121,6 @@ static ppto_status open_new(pp_sink *sink, const struct stat *old, int64_t bytes
     return status;
 }
 
-static ppto_status open_in_place(pp_sink *sink, const char *path, pp_error *err)
-{
-    sink->stream = true;
-    sink->fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-    return sink->fd >= 0 ? PPTO_OK : pp_fail_errno(err, "cannot open", errno);
-}
-
 /* These name descriptors that are open already, even when there is a regular file behind them. */
 static bool names_a_descriptor(const char *path)
 {
@@ -136,14 +130,42 @@ static bool names_a_descriptor(const char *path)
     return false;
 }
 
-ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, pp_error *err)
+/* Opening a named pipe waits for a reader: by looking again, so that the wait can end. */
+static ppto_status open_pipe(pp_sink *sink, const char *path, const pp_files_watch *watch, pp_error *err)
+{
+    static const struct timespec moment = {.tv_nsec = 10000000};
+    while ((sink->fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0) {
+        if (errno != ENXIO && errno != EINTR) return pp_fail_errno(err, "cannot open", errno);
+        PP_TRY(watch->stopped(watch->arg, err));
+        nanosleep(&moment, NULL);
+    }
+    int flags = fcntl(sink->fd, F_GETFL); /* nobody else has this opening of the pipe */
+    if (flags >= 0 && fcntl(sink->fd, F_SETFL, flags & ~O_NONBLOCK) == 0) return PPTO_OK;
+    pp_fail_errno(err, "cannot open", errno);
+    close(sink->fd);
+    return PPTO_E_IO;
+}
+
+static ppto_status open_in_place(pp_sink *sink, const char *path, mode_t mode, const pp_files_watch *watch,
+                                 pp_error *err)
+{
+    sink->stream = true;
+    if (S_ISFIFO(mode) && watch && watch->stopped && !names_a_descriptor(path))
+        return open_pipe(sink, path, watch, err);
+    sink->fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    return sink->fd >= 0 ? PPTO_OK : pp_fail_errno(err, "cannot open", errno);
+}
+
+ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, const pp_files_watch *watch,
+                         pp_error *err)
 {
     struct stat facts;
     *sink = (pp_sink){.fd = -1};
     bool old = stat(path, &facts) == 0;
     if (!old && errno != ENOENT) return pp_fail_errno(err, "cannot write", errno);
     if (old && S_ISDIR(facts.st_mode)) return pp_fail_errno(err, "cannot write", EISDIR);
-    if (old && (!S_ISREG(facts.st_mode) || names_a_descriptor(path))) return open_in_place(sink, path, err);
+    if (old && (!S_ISREG(facts.st_mode) || names_a_descriptor(path)))
+        return open_in_place(sink, path, facts.st_mode, watch, err);
     if (old && access(path, W_OK) != 0) return pp_fail_errno(err, "cannot write", errno);
     char target[PATH_ROOM];
     if (old && realpath(path, target) == NULL) return pp_fail_errno(err, "cannot write", errno);
@@ -200,10 +222,11 @@ void pp_sink_abandon(pp_sink *sink)
     let_go(sink);
 }
 
-ppto_status pp_files_write_atomic(const char *path, pp_files_writer writer, void *arg, pp_error *err)
+ppto_status pp_files_write_atomic(const char *path, pp_files_writer writer, void *arg,
+                                  const pp_files_watch *watch, pp_error *err)
 {
     pp_sink sink;
-    PP_TRY(pp_sink_open(&sink, path, -1, err));
+    PP_TRY(pp_sink_open(&sink, path, -1, watch, err));
     ppto_status status = writer(sink.fd, arg, err);
     if (status == PPTO_OK) return pp_sink_finish(&sink, false, err);
     pp_sink_abandon(&sink);

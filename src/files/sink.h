@@ -10,7 +10,7 @@
 #ifndef PP_SINK_H
 #define PP_SINK_H
 
-#include "base/base.h"
+#include "files/fdio.h"
 
 typedef struct pp_sink {
     int fd;
@@ -20,9 +20,11 @@ typedef struct pp_sink {
 
 /* bytes: the size the file will have; -1: not known. Where it is known, room for it is taken now, so that a
  * full disk is told before anything is computed. Permissions of a replaced file are kept, symbolic links
- * followed. returns  PPTO_OK; PPTO_E_LIMIT the disk is full; PPTO_E_IO; PPTO_E_NOMEM owns     *sink wants
- * pp_sink_finish or pp_sink_abandon, once; after a failure neither */
-ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, pp_error *err);
+ * followed. A named pipe that nobody reads yet is waited for; watch: who may end that, NULL: nobody.
+ * returns  PPTO_OK; what the watch says; PPTO_E_LIMIT the disk is full; PPTO_E_IO; PPTO_E_NOMEM owns *sink
+ * wants pp_sink_finish or pp_sink_abandon, once; after a failure neither */
+ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, const pp_files_watch *watch,
+                         pp_error *err);
 
 /* Everything is written: closes, and the file appears. sync: first asks the disk to keep it, which also lets
  * it survive a crash of the machine. After a failure there is no new file; only when the folder cannot be
@@ -40,6 +42,7 @@ typedef ppto_status (*pp_files_writer)(int fd, void *arg, pp_error *err);
 
 /* A sink of unknown size for one writer that waits.
  * returns  PPTO_OK; the writer's failure; as pp_sink_open and pp_sink_finish */
-ppto_status pp_files_write_atomic(const char *path, pp_files_writer writer, void *arg, pp_error *err);
+ppto_status pp_files_write_atomic(const char *path, pp_files_writer writer, void *arg,
+                                  const pp_files_watch *watch, pp_error *err);
 
 #endif

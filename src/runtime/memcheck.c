@@ -279,7 +279,7 @@ static ppto_status put(const ppto_context *ctx, const pp_memcheck *r, pp_error *
     const char *path = ctx->settings.memcheck_file;
     ppto_status status = write_form(r, form_of(path), &text, err);
     if (status == PPTO_OK)
-        status = path ? pp_files_write_atomic(path, write_text, &text, err)
+        status = path ? pp_files_write_atomic(path, write_text, &text, NULL, err)
                       : write_text(STDERR_FILENO, &text, err);
     pp_text_free(&text);
     if (status != PPTO_OK && path) {

@@ -360,16 +360,17 @@ static ppto_status open_sink(pp_region_run *r, uint32_t number, const pp_place *
 {
     const pp_files_entry entry = {NULL, (ppto_dtype)place->dtype, place->rank, place->dim, NULL};
     uint64_t bytes = pp_region_bytes(place);
+    const pp_files_watch watch = pp_progress_watch(r->p);
     pp_file_name file = {0};
     pp_text head = {0};
     pp_error why = {0};
     ppto_status status = pp_files_head(r->p->sinks[number], &entry, &file, &head, &why);
     if (status == PPTO_OK)
-        status = pp_sink_open(&r->sinks[number], file.path, (int64_t)(head.n + bytes), &why);
+        status = pp_sink_open(&r->sinks[number], file.path, (int64_t)(head.n + bytes), &watch, &why);
     if (status == PPTO_OK) {
         r->sink_open[number] = 1;
         r->sink_at[number] = (int64_t)head.n;
-        status = pp_files_write(r->sinks[number].fd, head.at, head.n, &why);
+        status = pp_files_write_by(&watch, r->sinks[number].fd, head.at, head.n, &why);
     }
     pp_file_name_free(&file);
     pp_text_free(&head);

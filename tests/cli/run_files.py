@@ -201,9 +201,24 @@ def archives_are_built_in(ppto):
     return all(m["available"] for m in modules if m["name"] in ("npz", "safetensors"))
 
 
+def reports_to_a_pipe_can_be_interrupted(ppto):
+    """A named pipe that nobody reads: SIGTERM ends the command while it waits to write a report."""
+    os.mkfifo("report")
+    for option in ("--trace", "--stats-json", "--memcheck-json", "--timeline"):
+        command = subprocess.Popen([ppto.ppto, "run", "x + 1", "x=f32[3]:ones", "-o", "y.npy", option, "report"],
+                                   env=CLEAN, stderr=subprocess.DEVNULL)
+        while not os.path.exists("y.npy"):
+            time.sleep(0.01)
+        command.terminate()
+        expect(command.wait() == 5, f"{option}: exit {command.returncode}")
+        os.remove("y.npy")
+    os.remove("report")
+
+
 def tests(ppto):
     result = [interrupted_runs_are_told, progress_on_a_terminal, progress_of_a_failure_leaves_the_error,
-              no_progress_without_a_terminal, explain_tells_the_pieces, explain_tells_what_prevents_pieces]
+              no_progress_without_a_terminal, explain_tells_the_pieces, explain_tells_what_prevents_pieces,
+              reports_to_a_pipe_can_be_interrupted]
     if archives_are_built_in(ppto):
         result += [archives_hold_several_arrays, archives_of_one_array_need_no_name, an_archive_beside_other_results,
                    safetensors_go_by_pieces, hostile_archives]

@@ -131,7 +131,7 @@ static ppto_status copy(const char *engine, pp_error *err)
         status = move(io, PP_IO_READ, source.fd, source.stream, BYTES, err);
         pp_source_close(&source);
     }
-    if (status == PPTO_OK && (status = pp_sink_open(&sink, "out", BYTES, err)) == PPTO_OK) {
+    if (status == PPTO_OK && (status = pp_sink_open(&sink, "out", BYTES, NULL, err)) == PPTO_OK) {
         status = move(io, PP_IO_WRITE, sink.fd, sink.stream, BYTES, err);
         if (status == PPTO_OK)
             status = pp_sink_finish(&sink, true, err);
@@ -162,7 +162,7 @@ static ppto_status fill(int fd, void *arg, pp_error *err)
 
 static bool make(const char *path, int byte)
 {
-    return pp_files_write_atomic(path, fill, &byte, NULL) == PPTO_OK;
+    return pp_files_write_atomic(path, fill, &byte, NULL, NULL) == PPTO_OK;
 }
 
 /* The byte a whole file consists of; -1: it is none. */

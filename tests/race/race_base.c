@@ -25,7 +25,7 @@ static void *work(void *arg)
     for (int i = 0; i < ROUNDS; i++) {
         pp_heap_poison(i % 2 == 0);
         pp_free(pp_realloc(pp_alloc(10), (size_t)i));
-        if (i % 10 == 0 && pp_files_write_atomic(path, write_letters, arg, NULL) != PPTO_OK) return arg;
+        if (i % 10 == 0 && pp_files_write_atomic(path, write_letters, arg, NULL, NULL) != PPTO_OK) return arg;
     }
     return NULL;
 }

@@ -46,17 +46,17 @@ Test(files_output, appears_whole_and_keeps_links_and_permissions)
     struct stat facts;
     cr_assert_not_null(mkdtemp(folder));
     cr_assert_eq(chdir(folder), 0);
-    cr_expect_eq(pp_files_write_atomic("a", write_word, "first", NULL), PPTO_OK);
+    cr_expect_eq(pp_files_write_atomic("a", write_word, "first", NULL, NULL), PPTO_OK);
     expect_content("a", "first");
     cr_assert(chmod("a", 0640) == 0 && symlink("a", "link") == 0);
-    cr_expect_eq(pp_files_write_atomic("link", write_word, "second", NULL), PPTO_OK);
+    cr_expect_eq(pp_files_write_atomic("link", write_word, "second", NULL, NULL), PPTO_OK);
     expect_content("a", "second");
     cr_expect(lstat("link", &facts) == 0 && S_ISLNK(facts.st_mode));
     cr_expect(stat("a", &facts) == 0 && (facts.st_mode & 0777) == 0640);
     pp_error err = {0};
-    cr_expect_eq(pp_files_write_atomic("a", write_and_fail, "half", &err), PPTO_E_IO);
+    cr_expect_eq(pp_files_write_atomic("a", write_and_fail, "half", NULL, &err), PPTO_E_IO);
     expect_content("a", "second");
-    cr_expect_eq(pp_files_write_atomic("b", write_and_fail, "half", NULL), PPTO_E_IO);
+    cr_expect_eq(pp_files_write_atomic("b", write_and_fail, "half", NULL, NULL), PPTO_E_IO);
     cr_assert(unlink("a") == 0 && unlink("link") == 0 && chdir("..") == 0);
     cr_expect_eq(rmdir(folder), 0, "temporary files are left");
 }
@@ -64,11 +64,11 @@ Test(files_output, appears_whole_and_keeps_links_and_permissions)
 Test(files_output, reports_what_cannot_be_written)
 {
     pp_error err = {0};
-    cr_expect_eq(pp_files_write_atomic("no/such/folder/x", write_word, "x", &err), PPTO_E_IO);
+    cr_expect_eq(pp_files_write_atomic("no/such/folder/x", write_word, "x", NULL, &err), PPTO_E_IO);
     cr_expect_not_null(strstr(err.text, "No such file"));
-    cr_expect_eq(pp_files_write_atomic("/", write_word, "x", NULL), PPTO_E_IO);
-    cr_expect_eq(pp_files_write_atomic("/dev/full", write_word, "x", NULL), PPTO_E_LIMIT);
-    cr_expect_eq(pp_files_write_atomic("/dev/null", write_word, "x", NULL), PPTO_OK);
+    cr_expect_eq(pp_files_write_atomic("/", write_word, "x", NULL, NULL), PPTO_E_IO);
+    cr_expect_eq(pp_files_write_atomic("/dev/full", write_word, "x", NULL, NULL), PPTO_E_LIMIT);
+    cr_expect_eq(pp_files_write_atomic("/dev/null", write_word, "x", NULL, NULL), PPTO_OK);
 }
 
 static char folder[] = "sinkXXXXXX";
@@ -94,7 +94,7 @@ Test(files_output, takes_writes_at_offsets_in_any_order)
     for (int known = 0; known < 2; known++)
         for (int sync = 0; sync < 2; sync++) {
             pp_sink sink;
-            cr_assert_eq(pp_sink_open(&sink, "a", known ? 10 : -1, NULL), PPTO_OK);
+            cr_assert_eq(pp_sink_open(&sink, "a", known ? 10 : -1, NULL, NULL), PPTO_OK);
             cr_expect(!sink.stream && (known == sync || access("a", F_OK) == 0));
             cr_expect_eq(pwrite(sink.fd, "56789", 5, 5), 5);
             cr_expect_eq(pwrite(sink.fd, "01234", 5, 0), 5);
@@ -108,11 +108,11 @@ Test(files_output, leaves_nothing_when_abandoned)
 {
     pp_sink sink;
     enter();
-    cr_assert_eq(pp_sink_open(&sink, "a", 100, NULL), PPTO_OK);
+    cr_assert_eq(pp_sink_open(&sink, "a", 100, NULL, NULL), PPTO_OK);
     pp_sink_abandon(&sink);
     cr_expect_neq(access("a", F_OK), 0);
-    cr_expect_eq(pp_files_write_atomic("a", write_word, "old", NULL), PPTO_OK);
-    cr_assert_eq(pp_sink_open(&sink, "a", 100, NULL), PPTO_OK);
+    cr_expect_eq(pp_files_write_atomic("a", write_word, "old", NULL, NULL), PPTO_OK);
+    cr_assert_eq(pp_sink_open(&sink, "a", 100, NULL, NULL), PPTO_OK);
     pp_sink_abandon(&sink);
     expect_content("a", "old");
     leave("a", NULL);
@@ -123,7 +123,7 @@ Test(files_output, writes_in_place_what_is_no_file)
     pp_sink sink;
     static const char *const paths[] = {"/dev/null", "/dev/full", "/dev/fd/1"};
     for (size_t i = 0; i < 3; i++) {
-        cr_assert_eq(pp_sink_open(&sink, paths[i], 100, NULL), PPTO_OK, "%s", paths[i]);
+        cr_assert_eq(pp_sink_open(&sink, paths[i], 100, NULL, NULL), PPTO_OK, "%s", paths[i]);
         cr_expect(sink.stream && sink.temporary == NULL);
         cr_expect_eq(pp_sink_finish(&sink, true, NULL), PPTO_OK, "%s", paths[i]);
     }
@@ -136,7 +136,7 @@ Test(files_output, says_that_the_disk_is_full_before_anything_is_written)
     enter();
     cr_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){1000000, 1000000}), 0);
-    cr_expect_eq(pp_sink_open(&sink, "a", 1000001, &err), PPTO_E_LIMIT);
+    cr_expect_eq(pp_sink_open(&sink, "a", 1000001, NULL, &err), PPTO_E_LIMIT);
     cr_expect_str_eq(err.text, "cannot take room for it: File too large");
     leave(NULL, NULL);
 }
@@ -147,10 +147,10 @@ Test(files_output, names_what_stands_in_its_way)
     pp_error err = {0};
     enter();
     cr_assert_eq(mkdir("d", 0777), 0);
-    cr_expect_eq(pp_sink_open(&sink, "d", -1, &err), PPTO_E_IO);
+    cr_expect_eq(pp_sink_open(&sink, "d", -1, NULL, &err), PPTO_E_IO);
     cr_expect_str_eq(err.text, "cannot write: Is a directory");
     pp_error_clear(&err);
-    cr_expect_eq(pp_sink_open(&sink, "none/a", -1, &err), PPTO_E_IO);
+    cr_expect_eq(pp_sink_open(&sink, "none/a", -1, NULL, &err), PPTO_E_IO);
     cr_expect_str_eq(err.text, "cannot create a file in its folder: No such file or directory");
     cr_assert_eq(rmdir("d"), 0);
     leave(NULL, NULL);
@@ -163,7 +163,7 @@ static void replace_for_ever(void)
         char bytes[100];
         pp_sink sink;
         memset(bytes, c, sizeof bytes);
-        if (pp_sink_open(&sink, "a", 1000, NULL) != PPTO_OK) _exit(1);
+        if (pp_sink_open(&sink, "a", 1000, NULL, NULL) != PPTO_OK) _exit(1);
         for (int i = 9; i >= 0; i--) {
             if (pwrite(sink.fd, bytes, sizeof bytes, i * 100) != 100) _exit(1);
             usleep(50); /* renaming takes longer than writing, and cannot be interrupted */
@@ -192,7 +192,7 @@ static int remove_temporaries(void)
 Test(files_output, is_old_or_new_when_the_writer_is_killed)
 {
     enter();
-    cr_expect_eq(pp_files_write_atomic("a", write_word, "old", NULL), PPTO_OK);
+    cr_expect_eq(pp_files_write_atomic("a", write_word, "old", NULL, NULL), PPTO_OK);
     for (int i = 0; i < 60; i++) {
         pid_t child = fork();
         if (child == 0) replace_for_ever();
@@ -219,8 +219,8 @@ Test(files_input, knows_what_has_offsets_and_a_size)
 {
     pp_source source;
     enter();
-    cr_expect_eq(pp_files_write_atomic("a", write_word, "twelve bytes", NULL), PPTO_OK);
-    cr_expect_eq(pp_files_write_atomic("empty", write_word, "", NULL), PPTO_OK);
+    cr_expect_eq(pp_files_write_atomic("a", write_word, "twelve bytes", NULL, NULL), PPTO_OK);
+    cr_expect_eq(pp_files_write_atomic("empty", write_word, "", NULL, NULL), PPTO_OK);
     cr_expect_eq(pp_source_open(&source, "a", NULL), PPTO_OK);
     cr_expect(!source.stream && source.size == 12 && source.start == 0);
     pp_source given;
