@@ -132,6 +132,8 @@ void pp_spans_free(pp_spans *spans);
 void pp_spans_aim(const pp_region *region, const pp_spans *spans, int64_t start, pp_rows *now);
 /* The most rows of every span in any piece; scratch: room for all spans. */
 void pp_spans_longest(const pp_region *region, const pp_spans *spans, int64_t *longest, pp_rows *scratch);
+/* Do the rows of a span go on from piece to piece, each from where the one before began or later? */
+bool pp_spans_in_order(const pp_region *region, const pp_spans *spans, uint32_t span, pp_rows *scratch);
 /* Does the part built for one piece serve the other, too? */
 bool pp_spans_alike(const pp_region *region, const pp_spans *spans, int64_t start, const pp_rows *now,
                     int64_t other_start, const pp_rows *other);

@@ -268,6 +268,20 @@ void pp_spans_longest(const pp_region *region, const pp_spans *spans, int64_t *l
     }
 }
 
+bool pp_spans_in_order(const pp_region *region, const pp_spans *spans, uint32_t span, pp_rows *scratch)
+{
+    pp_rows last = {0, 0};
+    bool over = false;
+    for (int64_t start = 0; start < spans->total; start += spans->rows) {
+        pp_spans_aim(region, spans, start, scratch);
+        pp_rows rows = scratch[span];
+        if (!is_empty(rows) && (over || rows.from < last.from || rows.to < last.to)) return false;
+        over |= is_empty(rows) && !is_empty(last);
+        if (!is_empty(rows)) last = rows;
+    }
+    return true;
+}
+
 bool pp_spans_alike(const pp_region *region, const pp_spans *spans, int64_t start, const pp_rows *now,
                     int64_t other_start, const pp_rows *other)
 {

@@ -51,6 +51,8 @@ struct pp_io_request {
     int64_t offset; /* ignored for a stream */
     void *data;     /* bytes of them; only read by PP_IO_WRITE */
     size_t bytes;
+    size_t stretch; /* not 0: after every so many bytes the file goes on `stride` after where they began */
+    int64_t stride;
     void (*done)(
         pp_io_request *request); /* on the engine's thread; short, may submit, may free the request */
     void *owner;                 /* of the caller */

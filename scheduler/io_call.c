@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The one place that reads and writes for the engines, and the words of a result. A call is one system call:
- * retries and short counts are the queue's, so that every engine treats them alike. */
+ * The one place that reads and writes for the engines, and the words of a result. A call is one system call,
+ * or one for each stretch: retries and short counts are the queue's, so that every engine treats them alike.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
@@ -9,19 +10,47 @@
 
 #include "scheduler/io_engine.h"
 
-int64_t pp_io_call(const pp_io_slot *piece)
+int64_t pp_io_place(const pp_io_request *request, size_t at)
 {
-    const pp_io_request *request = piece->request;
-    unsigned char *data = (unsigned char *)request->data + piece->at;
+    if (request->stretch == 0) return request->offset + (int64_t)at;
+    return request->offset + (int64_t)(at / request->stretch) * request->stride +
+           (int64_t)(at % request->stretch);
+}
+
+static int64_t move_once(const pp_io_request *request, size_t at, size_t n)
+{
+    unsigned char *data = (unsigned char *)request->data + at;
     int fd = request->file->fd;
-    size_t n = piece->bytes < PP_IO_MOST_PIECE ? piece->bytes : PP_IO_MOST_PIECE;
-    off_t position = (off_t)(request->offset + (int64_t)piece->at);
+    off_t position = (off_t)pp_io_place(request, at);
     ssize_t moved;
     if (request->op == PP_IO_READ)
         moved = request->file->stream ? read(fd, data, n) : pread(fd, data, n, position);
     else
         moved = request->file->stream ? write(fd, data, n) : pwrite(fd, data, n, position);
     return moved >= 0 ? moved : -(int64_t)errno;
+}
+
+/* Stretches of one piece together: each is too short for a turn of its own. */
+static int64_t move_stretches(const pp_io_request *request, size_t at, size_t n)
+{
+    int64_t sum = 0;
+    while (n != 0) {
+        size_t left = request->stretch - at % request->stretch, step = left < n ? left : n;
+        int64_t moved = move_once(request, at, step);
+        if (moved <= 0) return sum > 0 ? sum : moved;
+        sum += moved;
+        at += (size_t)moved;
+        n -= (size_t)moved;
+        if ((size_t)moved < step) break;
+    }
+    return sum;
+}
+
+int64_t pp_io_call(const pp_io_slot *piece)
+{
+    const pp_io_request *request = piece->request;
+    size_t n = piece->bytes < PP_IO_MOST_PIECE ? piece->bytes : PP_IO_MOST_PIECE;
+    return request->stretch != 0 ? move_stretches(request, piece->at, n) : move_once(request, piece->at, n);
 }
 
 bool pp_io_ready(const pp_io_request *request)
@@ -36,7 +65,7 @@ static ppto_status result_short(const pp_io_request *request, pp_error *err)
         return pp_fail(err, PPTO_E_FORMAT, "the input ends after %zu bytes, %zu were expected",
                        request->moved, request->bytes);
     return pp_fail(err, PPTO_E_FORMAT, "the file ends at byte %" PRId64 ", %" PRId64 " were expected",
-                   request->offset + (int64_t)request->moved, request->offset + (int64_t)request->bytes);
+                   pp_io_place(request, request->moved), pp_io_place(request, request->bytes - 1) + 1);
 }
 
 ppto_status pp_io_result(const pp_io_request *request, pp_error *err)

@@ -84,6 +84,7 @@ void pp_io_poll(pp_io *io, int timeout_ms);
 
 /* ---- io_call.c --------------------------------------------------------------------------------- */
 
+int64_t pp_io_place(const pp_io_request *request, size_t at); /* of a byte of the data, in the file */
 int64_t pp_io_call(const pp_io_slot *piece);    /* one read or write: bytes, or -errno. Without the lock */
 bool pp_io_ready(const pp_io_request *request); /* a call on its stream would not wait */
 

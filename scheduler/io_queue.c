@@ -77,7 +77,11 @@ static bool is_range(const pp_io_request *request)
     int64_t end;
     if (request->bytes > PTRDIFF_MAX) return false;
     if (request->file->stream) return true;
-    return request->offset >= 0 && pp_add_i64(request->offset, (int64_t)request->bytes, &end);
+    if (request->stretch == 0)
+        return request->offset >= 0 && pp_add_i64(request->offset, (int64_t)request->bytes, &end);
+    return request->offset >= 0 && request->stride >= 0 &&
+           pp_mul_i64((int64_t)(request->bytes / request->stretch), request->stride, &end) &&
+           pp_add_i64(end, request->offset, &end) && pp_add_i64(end, (int64_t)request->bytes, &end);
 }
 
 void pp_io_conclude(pp_io *io, pp_io_request *request)
@@ -268,7 +272,8 @@ void pp_io_slot_ended(pp_io *io, pp_io_slot *slot, int64_t result)
 static size_t next_piece(const pp_io *io, const pp_io_request *request)
 {
     size_t left = request->bytes - request->own.begun, most = io->options.piece;
-    if (!request->file->stream) most -= (size_t)(request->offset + (int64_t)request->own.begun) % most;
+    if (!request->file->stream && request->stretch == 0)
+        most -= (size_t)(request->offset + (int64_t)request->own.begun) % most;
     return left < most ? left : most;
 }
 

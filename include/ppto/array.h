@@ -28,7 +28,8 @@ PPTO_API ppto_array *ppto_array_wrap(ppto_context *ctx, void *data, ppto_dtype d
 PPTO_API ppto_array *ppto_array_load(ppto_context *ctx, const char *path);
 /* The same as an array that stays in the file: only the header is read. Runs read it, by pieces where the
  * plan allows (docs/memory.md), so it may be larger than memory; the file must stay as it is meanwhile.
- * ppto_array_data is NULL. A pipe, a device, an NPZ file and "-" are read at once, as by ppto_array_load.
+ * ppto_array_data is NULL. What comes from a pipe or a device is there once: a second run that wants it fails
+ * with E_VALUE (ppto_array_load keeps it).
  * returns NULL: E_IO, E_FORMAT, E_DTYPE as ppto_array_load */
 PPTO_API ppto_array *ppto_array_open(ppto_context *ctx, const char *path);
 /* Writes a file, which appears by rename, in the format that its name says, as above ("-": NPY to standard

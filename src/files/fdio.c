@@ -22,6 +22,19 @@ static bool again(int fd, short events)
     return poll(&wait, 1, -1) >= 0 || errno == EINTR;
 }
 
+ppto_status pp_files_read_some(int fd, void *bytes, size_t n, size_t *got, pp_error *err)
+{
+    for (*got = 0; n != 0;) {
+        ssize_t step = read(fd, bytes, n < LARGEST_STEP ? n : LARGEST_STEP);
+        if (step >= 0) {
+            *got = (size_t)step;
+            break;
+        }
+        if (!again(fd, POLLIN)) return pp_fail_errno(err, "cannot read", errno);
+    }
+    return PPTO_OK;
+}
+
 ppto_status pp_files_read(int fd, void *bytes, size_t n, size_t *got, pp_error *err)
 {
     unsigned char *at = bytes;

@@ -33,6 +33,9 @@ ppto_status pp_files_read(int fd, void *bytes, size_t n, size_t *got, pp_error *
 ppto_status pp_files_read_by(const pp_files_watch *watch, int fd, void *bytes, size_t n, size_t *got,
                              pp_error *err);
 
+/* Reads what is there, up to n bytes, and waits only where nothing is; *got is 0 at the end of the file. */
+ppto_status pp_files_read_some(int fd, void *bytes, size_t n, size_t *got, pp_error *err);
+
 /* Writes all n bytes.
  * returns  PPTO_OK; PPTO_E_LIMIT when the disk is full or a quota or file size limit is reached; PPTO_E_IO */
 ppto_status pp_files_write(int fd, const void *bytes, size_t n, pp_error *err);

@@ -94,6 +94,7 @@ ppto_status pp_reader_open(pp_reader *r, const char *text, pp_error *err)
         pipe ? pp_source_of(&r->source, STDIN_FILENO, err) : pp_source_open(&r->source, name.path, err);
     if (status == PPTO_OK) {
         status = name.format == PP_FORMAT_NPY ? open_npy(r, err) : open_archive(r, &name, err);
+        r->in_order = !r->info.fortran && (r->npz != NULL || r->source.stream);
         if (status != PPTO_OK) pp_reader_close(r);
     }
     pp_file_name_free(&name);
@@ -130,6 +131,20 @@ ppto_status pp_reader_read(pp_reader *r, void *dst, const pp_files_watch *watch,
     stretch s = {r->source.fd, (int64_t)r->info.bytes};
     const pp_files_from from = {read_stretch, left_in_stretch, &s};
     return pp_npy_data_from(&from, &r->info, dst, watch, err);
+}
+
+ppto_status pp_reader_next(pp_reader *r, void *bytes, size_t n, size_t *got, pp_error *err)
+{
+    return r->npz != NULL ? pp_npz_next(r->npz, bytes, n, got, err)
+                          : pp_files_read_some(r->source.fd, bytes, n, got, err);
+}
+
+ppto_status pp_reader_end(pp_reader *r, pp_error *err)
+{
+    unsigned char more;
+    size_t got;
+    PP_TRY(pp_reader_next(r, &more, 1, &got, err));
+    return got == 0 ? PPTO_OK : pp_fail(err, PPTO_E_FORMAT, "bytes follow the array");
 }
 
 void pp_reader_close(pp_reader *r)

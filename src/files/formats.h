@@ -27,6 +27,7 @@ typedef struct pp_reader {
     pp_npy_info info;
     int64_t data_at; /* offset of the data when they lie in the file as they are, else -1 */
     bool in_place;   /* and row-major; pp_npy_put_right does the rest */
+    bool in_order;   /* row-major, and to be read from first to last only: pp_reader_next */
     pp_npz *npz;
 } pp_reader;
 
@@ -35,6 +36,11 @@ typedef struct pp_reader {
 ppto_status pp_reader_open(pp_reader *reader, const char *text, pp_error *err);
 /* Reads the data, once, as pp_npy_data_from. */
 ppto_status pp_reader_read(pp_reader *reader, void *dst, const pp_files_watch *watch, pp_error *err);
+/* In place of pp_reader_read, where in_order: some of the next n bytes of the data, as they are in the file,
+ * and none at the end (pp_npy_put_right). Waits for them. */
+ppto_status pp_reader_next(pp_reader *reader, void *bytes, size_t n, size_t *got, pp_error *err);
+/* All of the data were read: nothing may follow, and an archive's checksum must be right. */
+ppto_status pp_reader_end(pp_reader *reader, pp_error *err);
 void pp_reader_close(pp_reader *reader);
 
 /* ---- writing ---- */

@@ -71,6 +71,45 @@ static void walk_on(walk *w, const pp_npy_info *info)
     }
 }
 
+/* One column, which begins at `from`, into rows that are `stride` bytes long. */
+static void spread(const unsigned char *from, unsigned char *to, size_t rows, size_t stride, size_t size)
+{
+    switch (size) { /* copies of a known size are moves */
+    case 1:
+        for (size_t r = 0; r < rows; r++) to[r * stride] = from[r];
+        break;
+    case 2:
+        for (size_t r = 0; r < rows; r++) memcpy(to + r * stride, from + 2 * r, 2);
+        break;
+    case 4:
+        for (size_t r = 0; r < rows; r++) memcpy(to + r * stride, from + 4 * r, 4);
+        break;
+    default:
+        for (size_t r = 0; r < rows; r++) memcpy(to + r * stride, from + 8 * r, 8);
+        break;
+    }
+}
+
+void pp_npy_turn(const pp_npy_info *info, size_t rows, const void *from, void *to)
+{
+    enum { BLOCK = 1024 }; /* rows, whose lines stay in the cache from column to column */
+    pp_npy_info columns = *info;
+    size_t size = pp_npy_dtype_size(info->dtype), stride, n = 1;
+    columns.shape[0] = 1;
+    for (int axis = 1; axis < info->rank; axis++) n *= (size_t)info->shape[axis];
+    stride = n * size;
+    for (size_t first = 0; first < rows; first += BLOCK) {
+        size_t some = rows - first < BLOCK ? rows - first : BLOCK;
+        walk w;
+        walk_start(&w, &columns, size);
+        for (size_t k = 0; k < n; k++) {
+            spread((const unsigned char *)from + (k * rows + first) * size,
+                   (unsigned char *)to + first * stride + w.offset, some, stride, size);
+            walk_on(&w, &columns);
+        }
+    }
+}
+
 static ppto_status read_rows(const pp_files_from *from, const pp_npy_info *info, unsigned char *dst,
                              size_t size, const pp_files_watch *watch, pp_error *err)
 {

@@ -40,6 +40,10 @@ ppto_status pp_npy_read_data(int fd, const pp_npy_info *info, void *dst, const p
 /* Makes n elements that lie as in the file into those of this machine: order of bytes, bools 0 or 1. */
 void pp_npy_put_right(const pp_npy_info *info, void *elements, size_t n);
 
+/* Rows of a column-major array that lie as in the file, all elements of the first axis first, into row-major
+ * order: `rows` along the first axis. */
+void pp_npy_turn(const pp_npy_info *info, size_t rows, const void *from, void *to);
+
 /* The header that pp_npy_write writes: *length bytes, then *bytes of data follow. Errors as there. */
 enum { PP_NPY_HEADER = 1024 };
 ppto_status pp_npy_make_header(ppto_dtype dtype, int rank, const int64_t *shape, char head[PP_NPY_HEADER],

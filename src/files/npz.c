@@ -158,6 +158,11 @@ ppto_status pp_npz_read(pp_npz *npz, const pp_npy_info *info, void *dst, const p
     return pp_npy_data_from(&from, info, dst, watch, err);
 }
 
+ppto_status pp_npz_next(pp_npz *npz, void *bytes, size_t n, size_t *got, pp_error *err)
+{
+    return read_entry(npz, bytes, n, got, NULL, err);
+}
+
 void pp_npz_close(pp_npz *npz)
 {
     if (npz == NULL) return;
@@ -182,6 +187,12 @@ ppto_status pp_npz_open(PP_UNUSED const pp_source *source, PP_UNUSED const char 
 
 ppto_status pp_npz_read(PP_UNUSED pp_npz *npz, PP_UNUSED const pp_npy_info *info, PP_UNUSED void *dst,
                         PP_UNUSED const pp_files_watch *watch, pp_error *err)
+{
+    return missing(err);
+}
+
+ppto_status pp_npz_next(PP_UNUSED pp_npz *npz, PP_UNUSED void *bytes, PP_UNUSED size_t n,
+                        PP_UNUSED size_t *got, pp_error *err)
 {
     return missing(err);
 }

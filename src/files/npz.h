@@ -28,6 +28,8 @@ ppto_status pp_npz_open(const pp_source *source, const char *name, pp_npz **out,
 /* As pp_npy_data_from, once. */
 ppto_status pp_npz_read(pp_npz *npz, const pp_npy_info *info, void *dst, const pp_files_watch *watch,
                         pp_error *err);
+/* Some of the next n bytes of the data, none at the end, where the checksum is verified. */
+ppto_status pp_npz_next(pp_npz *npz, void *bytes, size_t n, size_t *got, pp_error *err);
 void pp_npz_close(pp_npz *npz); /* NULL is fine */
 
 /* Writes a whole archive as NumPy's savez does (stored, not compressed) to fd, a regular file that is empty;

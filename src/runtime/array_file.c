@@ -146,11 +146,34 @@ static bool same_array(const pp_npy_info *a, const pp_npy_info *b)
            memcmp(a->shape, b->shape, sizeof a->shape) == 0;
 }
 
+ppto_status pp_array_file_reader(pp_array_file *file, pp_reader *reader, bool *owned, pp_error *err)
+{
+    *owned = false;
+    if (file->reader.source.stream) {
+        if (atomic_exchange(&file->taken, true))
+            return pp_fail(err, PPTO_E_VALUE, "what comes from a pipe can be read only once");
+        *reader = file->reader;
+        return PPTO_OK;
+    }
+    if (strcmp(file->path, "-") == 0) { /* its position is behind the header: it cannot be opened again */
+        *reader = file->reader;
+        return PPTO_OK;
+    }
+    PP_TRY(pp_reader_open(reader, file->path, err));
+    if (same_array(&reader->info, &file->reader.info)) {
+        *owned = true;
+        return PPTO_OK;
+    }
+    pp_reader_close(reader);
+    return pp_fail(err, PPTO_E_FORMAT, "the file holds another array than when it was opened");
+}
+
 ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, const pp_files_watch *watch,
                                pp_error *err)
 {
-    const pp_array_file *file = array->file;
+    pp_array_file *file = array->file;
     pp_reader reader; /* a position of its own: several runs may read the file */
+    bool owned;
     pp_error why = {0};
     const pp_tag tag = {.kind = PP_BLOCK_DATA,
                         .operator_name = "read",
@@ -158,41 +181,31 @@ ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, const 
                         .dtype = ppto_dtype_name(array->dtype),
                         .hold = PP_HOLD_PENDING};
     *out = NULL;
-    ppto_status status = pp_reader_open(&reader, file->path, &why);
-    if (status == PPTO_OK) {
-        if (same_array(&reader.info, &file->reader.info))
-            status = read_whole(array->ctx, &tag, &reader, watch, out, &why);
-        else
-            status = pp_fail(&why, PPTO_E_FORMAT, "the file holds another array than when it was opened");
-        pp_reader_close(&reader);
-    }
+    ppto_status status = pp_array_file_reader(file, &reader, &owned, &why);
+    if (status == PPTO_OK) status = read_whole(array->ctx, &tag, &reader, watch, out, &why);
+    if (owned) pp_reader_close(&reader);
     return status == PPTO_OK ? status : name_file(file->path, &why, status, err);
 }
 
-/* Keeps the reader, which then is the array's; what cannot be read at places is read now. */
+/* Keeps the reader, which then is the array's. */
 static ppto_status keep_open(ppto_context *ctx, const char *path, pp_reader *reader, ppto_array **out,
                              pp_error *err)
 {
-    if (reader->data_at < 0 || reader->source.stream) {
-        const pp_tag tag = pp_tag_of_user("array_open", (ppto_site){.file = path}, reader->info.dtype);
-        ppto_status status = read_whole(ctx, &tag, reader, NULL, out, err);
-        pp_reader_close(reader);
-        return status;
-    }
     pp_array_file *file = pp_calloc(1, sizeof *file);
     char *own = pp_strdup(path);
     ppto_status status = file && own ? PPTO_OK : PPTO_E_NOMEM;
     const pp_npy_info *info = &reader->info;
     if (status == PPTO_OK) status = pp_array_over(ctx, NULL, info->dtype, info->rank, info->shape, out);
     if (status == PPTO_OK) {
-        *file = (pp_array_file){.path = own, .reader = *reader};
+        file->path = own;
+        file->reader = *reader;
         (*out)->file = file;
         return status;
     }
     pp_reader_close(reader);
     pp_free(file);
     pp_free(own);
-    return status;
+    return status == PPTO_OK ? status : pp_fail(err, status, "%s", ppto_status_text(status));
 }
 
 ppto_array *ppto_array_open(ppto_context *ctx, const char *path)

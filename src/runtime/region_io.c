@@ -7,6 +7,7 @@
  * A failure of a read or write counts for the piece it belongs to, in order; the first one ends the run. */
 #include <string.h>
 
+#include "runtime/async_run.h"
 #include "runtime/region_run.h"
 #include "runtime/tracing.h"
 
@@ -19,39 +20,75 @@ static void done(pp_io_request *request)
     pthread_mutex_unlock(&w->stream->io->lock);
 }
 
-static void submit(pp_region_stream *s, int64_t piece, pp_io_op op)
+static pp_rows rows_of(pp_region_stream *s, int64_t piece)
 {
     pp_region_io *io = s->io;
-    pp_region_window *w = &s->window[piece % PP_REGION_DEPTH];
     int64_t start = piece * io->spans->rows;
-    if (!s->write) pp_spans_aim(io->region, io->spans, start, io->ahead);
-    pp_rows rows =
-        s->write ? pp_region_root_rows(io->region, s->of, start, io->spans->rows) : io->ahead[s->of];
+    if (s->write) return pp_region_root_rows(io->region, s->of, start, io->spans->rows);
+    pp_spans_aim(io->region, io->spans, start, io->ahead);
+    return io->ahead[s->of];
+}
+
+/* Of what is read in order the rows that were asked for before are kept, not read again. */
+static void submit(pp_region_stream *s, int64_t piece, pp_io_op op)
+{
+    pp_region_window *w = &s->window[piece % PP_REGION_DEPTH];
+    pp_rows rows = w->rows = rows_of(s, piece);
+    w->kept = 0;
+    if (s->sequence && s->read_to > rows.from)
+        w->kept = (s->read_to < rows.to ? s->read_to : rows.to) - rows.from;
+    rows.from += w->kept;
     if (rows.from == rows.to) return; /* this piece needs none */
+    if (s->read_to < rows.to) s->read_to = rows.to;
     w->request = (pp_io_request){.op = op,
                                  .file = &s->file,
                                  .offset = s->data_at + rows.from * (int64_t)s->row_bytes,
-                                 .data = w->data,
+                                 .data = (char *)w->data + (size_t)w->kept * s->row_bytes,
                                  .bytes = (size_t)(rows.to - rows.from) * s->row_bytes,
                                  .done = done,
                                  .owner = w};
+    if (s->turns) { /* columns, of which the window has the rows */
+        size_t size = ppto_dtype_size(s->info->dtype);
+        w->request.offset = s->data_at + rows.from * (int64_t)size;
+        w->request.stretch = (size_t)(rows.to - rows.from) * size;
+        w->request.stride = s->info->shape[0] * (int64_t)size;
+    }
     w->busy = true;
     w->used = true;
-    pp_io_submit(io->engine, &w->request);
+    if (s->sequence)
+        pp_sequence_submit(s->sequence, &w->request);
+    else
+        pp_io_submit(s->io->engine, &w->request);
 }
 
-static ppto_status wait(pp_region_stream *s, pp_region_window *w)
+/* control: NULL when the run is to stop already. */
+static ppto_status wait_done(pp_region_stream *s, const pp_region_window *w, const pp_run_control *control)
+{
+    ppto_status stopped = PPTO_OK;
+    pthread_mutex_lock(&s->io->lock);
+    while (w->busy && stopped == PPTO_OK) {
+        (void)pp_condition_wait(&s->io->changed, &s->io->lock, control ? pp_run_look_again(control) : 0);
+        if (w->busy && control) stopped = pp_run_stopped(control, s->io->err);
+    }
+    pthread_mutex_unlock(&s->io->lock);
+    return stopped;
+}
+
+static ppto_status wait(pp_region_stream *s, pp_region_window *w, const pp_run_control *control)
 {
     pp_error why = {0};
     if (!w->used) return PPTO_OK;
-    pthread_mutex_lock(&s->io->lock);
-    while (w->busy) pthread_cond_wait(&s->io->changed, &s->io->lock);
-    pthread_mutex_unlock(&s->io->lock);
+    PP_TRY(wait_done(s, w, control));
     w->used = false;
     if (s->io->source) pp_tracing_request(s->io->source, s->path, &w->request);
-    ppto_status status = pp_io_result(&w->request, &why);
+    ppto_status status =
+        s->sequence ? pp_sequence_result(s->sequence, &w->request, &why) : pp_io_result(&w->request, &why);
     if (status == PPTO_OK) {
         atomic_fetch_add_explicit(s->io->moved, w->request.bytes, memory_order_relaxed); /* to be shown */
+        if (!s->write)
+            pp_npy_put_right(s->info, w->request.data, w->request.bytes / ppto_dtype_size(s->info->dtype));
+        if (s->turns && s->turned)
+            pp_npy_turn(s->info, w->request.stretch / ppto_dtype_size(s->info->dtype), w->data, s->turned);
         return status;
     }
     return pp_fail(s->io->err, status, "%.500s: %.1500s", s->path,
@@ -62,18 +99,21 @@ ppto_status pp_region_io_before(pp_region_io *io, int64_t piece)
 {
     for (size_t k = 0; k < io->n_streams; k++) {
         pp_region_stream *s = &io->streams[k];
-        pp_region_window *w = &s->window[piece % PP_REGION_DEPTH];
-        if (s->write) {
-            PP_TRY(wait(s, w));
-            continue;
-        }
-        for (; s->next < io->pieces && s->next < piece + PP_REGION_DEPTH; s->next++)
+        for (; !s->write && s->next < io->pieces && s->next < piece + PP_REGION_DEPTH; s->next++)
             submit(s, s->next, PP_IO_READ);
-        bool any = w->used;
-        PP_TRY(wait(s, w));
-        if (any) pp_npy_put_right(s->info, w->data, w->request.bytes / ppto_dtype_size(s->info->dtype));
+        PP_TRY(wait(s, &s->window[piece % PP_REGION_DEPTH], io->control));
     }
     return PPTO_OK;
+}
+
+/* Rows that the next piece keeps go to its window before this one's is read anew. */
+static void hand_on(pp_region_stream *s, int64_t piece)
+{
+    const pp_region_window *w = &s->window[piece % PP_REGION_DEPTH];
+    pp_region_window *next = &s->window[(piece + 1) % PP_REGION_DEPTH];
+    if (piece + 1 >= s->io->pieces || next->kept == 0) return;
+    memcpy(next->data, (char *)w->data + (size_t)(next->rows.from - w->rows.from) * s->row_bytes,
+           (size_t)next->kept * s->row_bytes);
 }
 
 void pp_region_io_after(pp_region_io *io, int64_t piece)
@@ -82,9 +122,11 @@ void pp_region_io_after(pp_region_io *io, int64_t piece)
         pp_region_stream *s = &io->streams[k];
         if (s->write) {
             submit(s, piece, PP_IO_WRITE);
-        } else if (s->next < io->pieces) { /* the window of this piece is free again */
-            submit(s, s->next++, PP_IO_READ);
+            continue;
         }
+        hand_on(s, piece);
+        if (s->next < io->pieces)
+            submit(s, s->next++, PP_IO_READ); /* the window of this piece is free again */
     }
 }
 
@@ -92,7 +134,8 @@ void *pp_region_io_data(const pp_region_io *io, uint32_t place, uint32_t span, i
 {
     for (size_t k = 0; k < io->n_streams; k++)
         if (io->streams[k].place == place && (io->streams[k].write || io->streams[k].of == span))
-            return io->streams[k].window[piece % PP_REGION_DEPTH].data;
+            return io->streams[k].turns ? io->streams[k].turned
+                                        : io->streams[k].window[piece % PP_REGION_DEPTH].data;
     return NULL;
 }
 
@@ -111,7 +154,7 @@ ppto_status pp_region_io_open(pp_region_io *io, pp_io *engine, const pp_region *
         return PPTO_E_NOMEM;
     }
     if (pthread_mutex_init(&io->lock, NULL) == 0) {
-        if (pthread_cond_init(&io->changed, NULL) == 0) {
+        if (pp_condition_init(&io->changed) == 0) {
             io->open = true;
             return PPTO_OK;
         }
@@ -132,13 +175,22 @@ ppto_status pp_region_io_add(pp_region_io *io, pp_pool *pool, const pp_region_st
                         .site = {.file = s->path},
                         .dtype = ppto_dtype_name((ppto_dtype)s->dtype),
                         .hold = PP_HOLD_IO};
-    for (int i = 0; i < PP_REGION_DEPTH && i < io->pieces; i++) {
-        s->window[i].stream = s;
-        ppto_status status = pp_pool_take_as(pool, s->bytes, &tag, &s->window[i].data, io->err);
+    for (int i = s->turns ? -1 : 0; i < PP_REGION_DEPTH && i < io->pieces; i++) {
+        if (i >= 0) s->window[i].stream = s;
+        void **room = i < 0 ? &s->turned : &s->window[i].data;
+        ppto_status status = pp_pool_take_as(pool, s->bytes, &tag, room, io->err);
         if (status != PPTO_OK)
             return pp_fail(io->err, status, "no memory for a window of %zu bytes", s->bytes);
     }
     return PPTO_OK;
+}
+
+static void cancel(pp_region_stream *s, pp_region_window *w)
+{
+    if (s->sequence)
+        pp_sequence_stop(s->sequence);
+    else
+        pp_io_cancel(s->io->engine, &w->request);
 }
 
 ppto_status pp_region_io_close(pp_region_io *io, pp_pool *pool, ppto_status status)
@@ -148,11 +200,13 @@ ppto_status pp_region_io_close(pp_region_io *io, pp_pool *pool, ppto_status stat
         pp_region_stream *s = &io->streams[k];
         for (int i = 0; i < PP_REGION_DEPTH; i++) {
             pp_region_window *w = &s->window[i];
-            if (w->used && status != PPTO_OK) pp_io_cancel(io->engine, &w->request);
-            ppto_status ended = wait(s, w);
+            if (w->used && status != PPTO_OK) cancel(s, w);
+            ppto_status ended = wait(s, w, NULL);
             if (status == PPTO_OK) status = ended;
             if (w->data) pp_pool_give(pool, w->data, s->bytes);
         }
+        if (s->turned) pp_pool_give(pool, s->turned, s->bytes);
+        pp_sequence_close(s->sequence);
     }
     pp_free(io->streams);
     pp_free(io->ahead);

@@ -56,16 +56,43 @@ static ppto_status least_limit(pp_region_run *r, uint64_t fixed, uint64_t *least
     return PPTO_OK;
 }
 
+/* Files that are whole in memory, and why. */
+static void name_whole_files(const pp_region_run *r, pp_text *out)
+{
+    for (uint32_t i = 0; i < r->region->places.n; i++) {
+        const pp_place *place = &r->region->places.at[i];
+        if (r->at[i].streamed) continue;
+        if (place->kind == PP_AT_INPUT && r->inputs[place->number]->file) {
+            const pp_array_file *file = r->inputs[place->number]->file;
+            const char *why = !place->cut                  ? "all of it is needed at once"
+                              : file->reader.source.stream ? "a pipe is read once and in order"
+                              : file->reader.npz           ? "an archive is read in order"
+                                                           : "its rows do not lie together";
+            pp_text_add(out, "; %.200s is read whole: %s", file->path, why);
+        } else if (place->kind == PP_AT_OUTPUT && place->cut && r->p->sinks[place->number]) {
+            const char *path = r->p->sinks[place->number];
+            pp_text_add(out, "; %.200s is written whole: %s", path,
+                        pp_files_by_pieces(path) ? "its rows do not lie together, or it is wanted twice"
+                                                 : "so are NPZ files and standard output");
+        }
+    }
+}
+
 static ppto_status within_limit(pp_region_run *r, uint64_t fixed, uint64_t limit, uint64_t *least)
 {
     uint64_t need = r->predicted;
     if (limit == 0 || need <= limit) return PPTO_OK;
     PP_TRY(least_limit(r, fixed, least));
-    return pp_fail(
+    pp_text files = {0};
+    name_whole_files(r, &files);
+    ppto_status status = pp_fail(
         r->err, PPTO_E_LIMIT,
         "piece by piece the run needs %llu bytes, the memory limit is %llu; the least limit that would "
-        "do is %llu",
-        (unsigned long long)need, (unsigned long long)limit, (unsigned long long)*least);
+        "do is %llu%s",
+        (unsigned long long)need, (unsigned long long)limit, (unsigned long long)*least,
+        files.at ? files.at : "");
+    pp_text_free(&files);
+    return status;
 }
 
 /* Which places have their pieces in files. A result that is wanted twice is in memory. */
@@ -75,7 +102,10 @@ static void find_streams(pp_region_run *r)
         const pp_place *place = &r->region->places.at[i];
         if (place->kind == PP_AT_INPUT) {
             const pp_array_file *file = r->inputs[place->number]->file;
-            r->at[i].streamed = file && file->reader.in_place && pp_region_axis_of(place) == 0;
+            r->at[i].streamed =
+                file &&
+                (file->reader.in_place || file->reader.in_order || pp_region_reads_columns(&file->reader)) &&
+                pp_region_axis_of(place) == 0;
         } else if (place->kind == PP_AT_OUTPUT) {
             const char *sink = r->p->sinks[place->number];
             r->at[i].streamed = sink && pp_region_axis_of(place) == 0 && pp_files_by_pieces(sink);
@@ -84,6 +114,43 @@ static void find_streams(pp_region_run *r)
                                                                r->p->plan->flat.outputs.at[place->number];
         }
     }
+}
+
+/* What is read from first to last serves one span of a pass, if its rows go on; a pipe one pass only. Else it
+ * is read whole. uses: per place; any: something is. */
+static ppto_status check_order(pp_region_run *r, const pp_spans *spans, uint32_t *uses, bool *any)
+{
+    pp_rows *scratch = pp_calloc(spans->at.n + 1, sizeof *scratch);
+    if (!scratch) return PPTO_E_NOMEM;
+    for (uint32_t i = 0; i < spans->at.n; i++) {
+        const pp_prim *p = &r->region->flat->prims.at[spans->at.at[i].prim];
+        if (p->kind != PP_P_INPUT) continue;
+        uint32_t place = pp_region_place_of_input(r->region, spans->at.at[i].prim);
+        const pp_array_file *file = r->inputs[p->number]->file;
+        if (!r->at[place].streamed || !file->reader.in_order) continue;
+        bool once = ++uses[place] > 1 && file->reader.source.stream;
+        if (!once && pp_spans_in_order(r->region, spans, i, scratch)) continue;
+        r->at[place].streamed = false;
+        *any = true;
+    }
+    pp_free(scratch);
+    return PPTO_OK;
+}
+
+static ppto_status read_whole_what_must_be(pp_region_run *r, bool *any)
+{
+    uint32_t *uses = pp_calloc(r->region->places.n + 1, sizeof *uses);
+    ppto_status status = uses ? PPTO_OK : PPTO_E_NOMEM;
+    *any = false;
+    for (uint32_t pass = 0; status == PPTO_OK && pass < r->region->trace.depths; pass++) {
+        pp_spans spans;
+        if (!r->region->passes[pass].any) continue;
+        status = pp_spans_create(r->region, pass, r->pass_rows[pass], &spans, &r->culprit, r->err);
+        if (status == PPTO_OK) status = check_order(r, &spans, uses, any);
+        pp_spans_free(&spans);
+    }
+    pp_free(uses);
+    return status;
 }
 
 static void memory_of_inputs(pp_region_run *r)
@@ -111,7 +178,12 @@ static ppto_status open_at(pp_region_run *r, const int64_t *names, uint64_t fixe
     find_streams(r);
     uint64_t limit = pp_pool_get_limit(r->p->ctx->pool);
     r->culprit = PP_NONE;
-    ppto_status status = pp_region_plan(r, fixed, limit);
+    bool again = true;
+    ppto_status status = PPTO_OK;
+    while (status == PPTO_OK && again) {
+        status = pp_region_plan(r, fixed, limit);
+        if (status == PPTO_OK) status = read_whole_what_must_be(r, &again);
+    }
     if (status != PPTO_OK) refusal->culprit = r->culprit;
     PP_TRY(status);
     return within_limit(r, fixed, limit, &refusal->least);

@@ -10,7 +10,16 @@
 #include "base/checked.h"
 #include "runtime/region_run.h"
 
-enum { PIECE_BYTES = 8 << 20 };
+enum { PIECE_BYTES = 8 << 20, LEAST_STRETCH = 512 };
+
+/* Of a column-major file a piece is a stretch of every column: not worth it for a few bytes each. */
+bool pp_region_reads_columns(const pp_reader *reader)
+{
+    const pp_npy_info *info = &reader->info;
+    if (!info->fortran || reader->data_at < 0 || reader->source.stream || info->shape[0] == 0) return false;
+    size_t row = info->bytes / (size_t)info->shape[0];
+    return row < PIECE_BYTES && PIECE_BYTES / row * ppto_dtype_size(info->dtype) >= LEAST_STRETCH;
+}
 
 uint64_t pp_region_row_bytes(const pp_place *place)
 {
@@ -62,7 +71,7 @@ static uint64_t row_work(const pp_region_run *r, const pp_part *part)
 
 /* ---- files -------------------------------------------------------------------------------------------- */
 
-static uint32_t place_of_input(const pp_region *region, uint32_t prim)
+uint32_t pp_region_place_of_input(const pp_region *region, uint32_t prim)
 {
     uint32_t number = region->flat->prims.at[prim].number;
     for (uint32_t i = 0;; i++) {
@@ -90,8 +99,10 @@ size_t pp_region_streams(const pp_region_run *r, uint32_t pass, const pp_spans *
     for (uint32_t i = 0; i < spans->at.n; i++) {
         uint32_t prim = spans->at.at[i].prim;
         if (region->flat->prims.at[prim].kind != PP_P_INPUT || longest[i] == 0) continue;
-        uint32_t place = place_of_input(region, prim);
-        if (r->at[place].streamed) streams[n++] = stream_of(region, place, i, false, longest[i]);
+        uint32_t place = pp_region_place_of_input(region, prim);
+        if (!r->at[place].streamed) continue;
+        streams[n] = stream_of(region, place, i, false, longest[i]);
+        streams[n++].turns = r->inputs[region->places.at[place].number]->file->reader.info.fortran;
     }
     for (uint32_t i = 0; i < outputs; i++) {
         uint32_t prim = region->flat->outputs.at[i];
@@ -145,9 +156,9 @@ static ppto_status window_bytes(variants *v, uint64_t *bytes)
     if (!streams) return PPTO_E_NOMEM;
     pp_spans_longest(v->r->region, &v->spans, v->longest, v->now);
     size_t n = pp_region_streams(v->r, v->pass, &v->spans, v->longest, streams);
+    uint64_t windows = (uint64_t)(pieces < PP_REGION_DEPTH ? pieces : PP_REGION_DEPTH);
     *bytes = 0;
-    for (size_t i = 0; i < n; i++) *bytes += streams[i].bytes;
-    *bytes *= (uint64_t)(pieces < PP_REGION_DEPTH ? pieces : PP_REGION_DEPTH);
+    for (size_t i = 0; i < n; i++) *bytes += streams[i].bytes * (windows + streams[i].turns);
     pp_free(streams);
     return PPTO_OK;
 }

@@ -237,6 +237,16 @@ static ppto_status piece_for(pp_region_run *r, uint32_t pass, bool first, built 
     return find_memory(r, &b->part);
 }
 
+static ppto_status open_sequence(pp_region_run *r, pp_array_file *file, pp_region_stream *s)
+{
+    pp_error why = {0};
+    s->data_at = 0;
+    ppto_status status = pp_sequence_open(file, &s->sequence, &why);
+    if (status == PPTO_OK) return status;
+    return pp_fail(r->err, status, "%.500s: %.1500s", file->path,
+                   why.text[0] ? why.text : ppto_status_text(status));
+}
+
 static ppto_status add_stream(pp_region_run *r, pp_region_stream s)
 {
     const pp_place *place = &r->region->places.at[s.place];
@@ -246,11 +256,12 @@ static ppto_status add_stream(pp_region_run *r, pp_region_stream s)
         s.file.stream = r->sinks[place->number].stream;
         s.data_at = r->sink_at[place->number];
     } else {
-        const pp_array_file *file = r->inputs[place->number]->file;
+        pp_array_file *file = r->inputs[place->number]->file;
         s.path = file->path;
         s.info = &file->reader.info;
         s.file.fd = file->reader.source.fd;
         s.data_at = file->reader.data_at;
+        if (file->reader.in_order) PP_TRY(open_sequence(r, file, &s));
     }
     return pp_region_io_add(&r->io, r->p->ctx->pool, &s);
 }
@@ -262,6 +273,7 @@ static ppto_status open_listed(pp_region_run *r, const pp_region_stream *streams
     PP_TRY(pp_context_io(r->p->ctx, &engine, r->err));
     PP_TRY(pp_region_io_open(&r->io, engine, r->region, &r->spans, n, &r->p->progress.moved, r->err));
     r->io.source = r->p->source;
+    r->io.control = r->p->control;
     for (size_t k = 0; k < n; k++) PP_TRY(add_stream(r, streams[k]));
     return PPTO_OK;
 }

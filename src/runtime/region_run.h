@@ -17,8 +17,10 @@ typedef struct pp_region_window {
     struct pp_region_stream *stream;
     pp_io_request request;
     void *data;
-    bool used; /* a request was made and not yet waited for */
-    bool busy; /* under the lock: it is not done */
+    pp_rows rows;
+    int64_t kept; /* rows at the front that come from the piece before */
+    bool used;    /* a request was made and not yet waited for */
+    bool busy;    /* under the lock: it is not done */
 } pp_region_window;
 
 /* A place whose pieces are in a file. The caller fills the first part. */
@@ -30,9 +32,13 @@ typedef struct pp_region_stream {
     const pp_npy_info *info; /* of what is read: pp_npy_put_right; borrow */
     const char *path;        /* for messages; borrow */
     pp_io_file file;
-    int64_t data_at; /* offset of row 0 */
+    struct pp_sequence *sequence; /* reads it from first to last; NULL: the engine, at any place */
+    int64_t read_to;              /* sequence: rows before this one were asked for */
+    int64_t data_at;              /* offset of row 0 */
     uint64_t row_bytes;
     size_t bytes; /* of a window */
+    bool turns;   /* rows do not lie together in the file: they are put into order in a window of their own */
+    void *turned;
 
     struct pp_region_io *io;
     int64_t next; /* piece to read next */
@@ -41,6 +47,7 @@ typedef struct pp_region_stream {
 
 typedef struct pp_region_io {
     pp_io *engine;
+    const struct pp_run_control *control; /* of the run, which may be told to stop */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool open;
@@ -67,6 +74,19 @@ void *pp_region_io_data(const pp_region_io *io, uint32_t place, uint32_t span, i
 /* Waits for all that is under way (cancels it after a failure) and gives the windows back; status, or the
  * first failure. Nothing when it is not open. */
 ppto_status pp_region_io_close(pp_region_io *io, pp_pool *pool, ppto_status status);
+
+/* ---- region_sequence.c ----------------------------------------------------------------------------------
+ */
+
+/* A file that is read from first to last, by a thread of its own. */
+typedef struct pp_sequence pp_sequence;
+ppto_status pp_sequence_open(pp_array_file *file, pp_sequence **out, pp_error *err);
+/* The request's offset counts bytes of the data, and is not less than the end of the one before; at most
+ * PP_REGION_DEPTH are under way. done is called on the thread. */
+void pp_sequence_submit(pp_sequence *sequence, pp_io_request *request);
+void pp_sequence_stop(pp_sequence *sequence); /* what is under way ends with E_CANCELLED */
+ppto_status pp_sequence_result(const pp_sequence *sequence, const pp_io_request *request, pp_error *err);
+void pp_sequence_close(pp_sequence *sequence); /* nothing is under way; NULL is fine */
 
 /* ---- region_run.c ---------------------------------------------------------------------------------------
  */
@@ -130,5 +150,7 @@ ppto_status pp_region_plan(pp_region_run *run, uint64_t fixed, uint64_t limit);
 size_t pp_region_streams(const pp_region_run *run, uint32_t pass, const pp_spans *spans,
                          const int64_t *longest, pp_region_stream *streams);
 int64_t pp_region_pieces(const pp_spans *spans);
+bool pp_region_reads_columns(const pp_reader *reader); /* rows of a column-major file can be read */
+uint32_t pp_region_place_of_input(const pp_region *region, uint32_t prim); /* of one that is cut */
 
 #endif

@@ -111,8 +111,9 @@ void pp_memcheck_blame(ppto_context *ctx, pp_error *err);
 
 /* An array that stays in its file: data is NULL until a run reads it, whole or by pieces. */
 typedef struct pp_array_file {
-    char *path;     /* as given: formats.h */
-    bool on_stream; /* a source of a graph: read when its stream is the run's, whatever the others are */
+    char *path;        /* as given: formats.h */
+    bool on_stream;    /* a source of a graph: read when its stream is the run's, whatever the others are */
+    atomic_bool taken; /* a pipe that some run has read, or reads */
     pp_reader reader;
 } pp_array_file;
 
@@ -147,6 +148,10 @@ ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, const 
 ppto_status pp_array_save(const ppto_array *array, const char *path, const pp_files_watch *watch,
                           pp_error *err);
 void pp_array_file_close(pp_array_file *file); /* NULL is fine */
+/* A reader at the file's header, with a position of its own (*owned: close it); of standard input it is the
+ * array's. E_VALUE: a pipe was read before; E_FORMAT: the file holds something else now; what opening says.
+ */
+ppto_status pp_array_file_reader(pp_array_file *file, pp_reader *reader, bool *owned, pp_error *err);
 bool pp_array_contiguous(const ppto_array *array);
 /* Lowest and highest byte touched, end exclusive; both NULL when empty. */
 void pp_array_extent(const ppto_array *array, const char **lo, const char **hi);
@@ -176,6 +181,7 @@ typedef struct pp_graph_source { /* an input that is a file */
 typedef struct pp_graph_sink { /* a value that goes to a file */
     pp_ref ref;
     const char *path;
+    uint32_t over; /* node of the sink whose value it writes; PP_NONE */
 } pp_graph_sink;
 enum { PP_RECENT_NAMES = 32 };
 

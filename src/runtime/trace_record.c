@@ -281,13 +281,14 @@ ppto_status pp_tracing_load(const ppto_program *p, const ppto_array *file, ppto_
     ppto_status status = pp_array_in_memory(file, out, watch, err);
     if (p->source)
         note_file(p->source, file->file->path,
-                  (pp_trace_event){.kind = PP_TRACE_READ,
-                                   .start_ns = start,
-                                   .begun_ns = start,
-                                   .end_ns = pp_clock_ns(),
-                                   .bytes = status == PPTO_OK ? file->file->reader.info.bytes : 0,
-                                   .more = (uint64_t)file->file->reader.data_at,
-                                   .failed = status != PPTO_OK});
+                  (pp_trace_event){
+                      .kind = PP_TRACE_READ,
+                      .start_ns = start,
+                      .begun_ns = start,
+                      .end_ns = pp_clock_ns(),
+                      .bytes = status == PPTO_OK ? file->file->reader.info.bytes : 0,
+                      .more = file->file->reader.data_at > 0 ? (uint64_t)file->file->reader.data_at : 0,
+                      .failed = status != PPTO_OK});
     return status;
 }
 

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 
 from run_cli import CLEAN, check, expect, npy, read, run_tests, write
 
@@ -149,6 +150,68 @@ def explain_tells_what_prevents_pieces(ppto):
     expect(told["pieces"] is None and told["not_by_pieces"] is None, told)
 
 
+def zipped(name, array_bytes, method):
+    with zipfile.ZipFile(name, "w", method) as archive:
+        archive.writestr("x.npy", array_bytes)
+
+
+def archives_and_pipes_go_by_pieces(ppto):
+    """Read from first to last within a limit that does not hold them, once or several times, with the bits of the file."""
+    limit = ("--memory-limit", "3M")
+    check(ppto("run", "x", "x=i32[8192,128]:integers(-9,9)", "-o", "whole.npy"), 0)
+    data = read("whole.npy")
+    zipped("stored.npz", data, zipfile.ZIP_STORED)
+    zipped("deflated.npz", data, zipfile.ZIP_DEFLATED)
+    for text in ("x * 2", "x[3:] - x[:-3]", "x[5::2] + 1", "sum(x, axis=0)", "x - max(x, axis=0)"):
+        check(ppto("run", text, "x=whole.npy", "-o", "want.npy", *limit), 0)
+        for name in ("stored.npz", "deflated.npz"):
+            check(ppto("run", text, f"x={name}", "-o", "got.npy", *limit), 0)
+            check(ppto("compare", "want.npy", "got.npy"), 0)
+        twice = "max" in text
+        result = ppto("run", text, "x=-", "-o", "got.npy", *limit, stdin=data)
+        check(result, 4 if twice else 0, err=["- is read whole: a pipe is read once and in order"] if twice else [])
+        if not twice:
+            check(ppto("compare", "want.npy", "got.npy"), 0)
+        with open("whole.npy", "rb") as file:  # standard input that has places
+            subprocess.run([ppto.ppto, "run", text, "x=-", "-o", "got.npy", *limit], stdin=file, env=CLEAN, check=True,
+                           capture_output=True)
+        check(ppto("compare", "want.npy", "got.npy"), 0)
+    check(ppto("run", "flip(x, axis=0)", "x=stored.npz", "-o", "got.npy", *limit), 4, err=["stored.npz is read whole"])
+    check(ppto("run", "flip(x, axis=0)", "x=stored.npz", "-o", "got.npy"), 0)
+    check(ppto("run", "x * 2", "x=whole.npy", "-o", "got.npz", *limit), 4, err=["got.npz is written whole"])
+    with open("x.npy", "rb") as file:
+        small = subprocess.run([ppto.ppto, "run", "sum(x)", "x=-"], stdin=file, env=CLEAN, capture_output=True)
+    check(small, 0, out=["21"])
+
+
+def broken_ends_are_told(ppto):
+    """A wrong checksum, a pipe that ends too early or goes on: no result, and none that was there is lost."""
+    check(ppto("run", "x", "x=i32[9000,128]:integers(-9,9)", "-o", "whole.npy"), 0)
+    data = read("whole.npy")
+    zipped("wrong.npz", data, zipfile.ZIP_STORED)
+    archive = bytearray(read("wrong.npz"))
+    archive[len(archive) - 2000] ^= 1
+    write("wrong.npz", bytes(archive))
+    write("kept.npy", b"kept")
+    check(ppto("run", "x * 2", "x=wrong.npz", "-o", "kept.npy"), 3, err=["wrong.npz"])
+    check(ppto("run", "x * 2", "x=-", "-o", "kept.npy", stdin=data[:-4000]), 3, err=["the data end too early"])
+    check(ppto("run", "x * 2", "x=-", "-o", "kept.npy", stdin=data + b"more"), 3, err=["bytes follow the array"])
+    expect(read("kept.npy") == b"kept", "the old result is lost")
+
+
+def fortran_files_go_by_pieces(ppto):
+    values = list(range(900000))
+    write("c.npy", npy("<i4", (30000, 30), values))
+    columns = [value for c in range(30) for value in values[c::30]]
+    write("f.npy", npy("<i4", (30000, 30), columns, fortran=True))
+    write("fb.npy", npy(">i4", (30000, 30), columns, fortran=True))
+    for text in ("x * 2", "x[3:] - x[:-3]", "x - max(x, axis=0)", "flip(x, axis=0)"):
+        check(ppto("run", text, "x=c.npy", "-o", "want.npy"), 0)
+        for name in ("f.npy", "fb.npy"):
+            check(ppto("run", text, f"x={name}", "-o", "got.npy", "--memory-limit", "2M"), 0)
+            check(ppto("compare", "want.npy", "got.npy"), 0)
+
+
 def hostile_archives(ppto):
     write("bad.npz", b"PK\x05\x06 no archive")
     write("bad.safetensors", b"\x02\0\0\0\0\0\0\0[]")
@@ -218,10 +281,10 @@ def reports_to_a_pipe_can_be_interrupted(ppto):
 def tests(ppto):
     result = [interrupted_runs_are_told, progress_on_a_terminal, progress_of_a_failure_leaves_the_error,
               no_progress_without_a_terminal, explain_tells_the_pieces, explain_tells_what_prevents_pieces,
-              reports_to_a_pipe_can_be_interrupted]
+              reports_to_a_pipe_can_be_interrupted, fortran_files_go_by_pieces]
     if archives_are_built_in(ppto):
         result += [archives_hold_several_arrays, archives_of_one_array_need_no_name, an_archive_beside_other_results,
-                   safetensors_go_by_pieces, hostile_archives]
+                   safetensors_go_by_pieces, archives_and_pipes_go_by_pieces, broken_ends_are_told, hostile_archives]
     result = [(test.__name__.replace("_", " "), test) for test in result]
     for number in (signal.SIGINT, signal.SIGTERM):
         for old in (False, True):

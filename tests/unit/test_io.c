@@ -28,6 +28,39 @@ Test(io_engine, moves_ranges_of_all_sizes)
     }
 }
 
+/* 3,000 of every 4,096 bytes, from byte 5 on; the last stretch ends with the request. */
+Test(io_engine, moves_stretches)
+{
+    enum { STRETCH = 3000, STRIDE = 4096, N = 500, BYTES = N * STRETCH - 1234 };
+    const char *name;
+    EACH_ENGINE(name)
+    {
+        pp_io *io = engine_of(name, (pp_io_options){.piece = 100000});
+        unsigned char *bytes = pattern((size_t)N * STRIDE + 5, 3), *back = calloc(1, BYTES);
+        pp_io_file file = {.fd = temporary()};
+        cr_assert_eq(write(file.fd, bytes, (size_t)N * STRIDE + 5), N * STRIDE + 5);
+        waiter one = WAITER(1);
+        pp_io_request request = {.op = PP_IO_READ,
+                                 .file = &file,
+                                 .offset = 5,
+                                 .data = back,
+                                 .bytes = BYTES,
+                                 .stretch = STRETCH,
+                                 .stride = STRIDE,
+                                 .done = told,
+                                 .owner = &one};
+        pp_io_submit(io, &request);
+        wait_for(io, &one);
+        cr_expect_eq(request.status, PPTO_OK, "%s", name);
+        for (size_t i = 0; i < BYTES; i++)
+            cr_assert_eq(back[i], bytes[5 + i / STRETCH * STRIDE + i % STRETCH], "%s: byte %zu", name, i);
+        pp_io_destroy(io);
+        close(file.fd);
+        free(bytes);
+        free(back);
+    }
+}
+
 Test(io_engine, serves_many_files_within_its_limits)
 {
     enum { FILES = 100, EACH = 4, BYTES = 70000 };

@@ -113,6 +113,24 @@ Test(files_npy, scatters_fortran_order_over_many_chunks)
     close(fd);
 }
 
+/* Rows 5 to 15 of [37, 3, 7], in every size of element. */
+Test(files_npy, turns_rows_of_a_fortran_file)
+{
+    enum { FIRST = 5, ROWS = 10, B = 3, C = 7 };
+    static const ppto_dtype dtypes[] = {PPTO_U8, PPTO_I16, PPTO_F32, PPTO_F64};
+    for (size_t k = 0; k < 4; k++) {
+        const pp_npy_info info = {.dtype = dtypes[k], .rank = 3, .shape = {37, B, C}, .fortran = true};
+        unsigned char from[ROWS * B * C * 8], to[sizeof from] = {0};
+        size_t size = (size_t)1 << k;
+        for (size_t c = 0, at = 0; c < C; c++)
+            for (size_t b = 0; b < B; b++)
+                for (size_t a = 0; a < ROWS; a++, at += size)
+                    memset(from + at, (int)(a * 21 + b * 7 + c), size);
+        pp_npy_turn(&info, ROWS, from, to);
+        for (size_t i = 0; i < ROWS * B * C * size; i++) cr_assert_eq(to[i], i / size, "%zu bytes", size);
+    }
+}
+
 Test(files_npy, makes_bools_zero_or_one)
 {
     unsigned char file[256], back[4096];
