@@ -82,8 +82,8 @@ static void append(cli_list *list, const char *value)
 #define TO(member) offsetof(cli_arguments, member)
 static const option_row rows[] = {
     {"output=[NAME=]FILE", 'o', CLI_RUN,
-     "write a result to an NPY file (- is standard output), or as FILE.npz or FILE.safetensors", LIST,
-     TO(outputs), 0, 0, NULL},
+     "write a result to FILE.npy, FILE.npz or FILE.safetensors (- is standard output)", LIST, TO(outputs), 0,
+     0, NULL},
     {"output=[NAME=]FILE", 'o', CLI_EXPLAIN, "explain the run that writes this result there", LIST,
      TO(outputs), 0, 0, NULL},
     {"npy=FILE", 0, CLI_RUN, "the same as -o FILE", LIST, TO(outputs), 0, 0, NULL},

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "binding.h"
 
@@ -183,6 +184,18 @@ static int read_number(cli_binding *b)
     return b->wide ? CLI_OK : wrong_spec(b, "the number does not fit i64 or u64");
 }
 
+/* What looks like data made up for the occasion, of a dtype that is none, and no such file is there. */
+static int no_dtype(const cli_binding *b, size_t length)
+{
+    char list[128] = "";
+    size_t at = 0;
+    for (int d = PPTO_BOOL; d <= PPTO_F64 && at < sizeof list - 8; ++d)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", d > PPTO_BOOL ? ", " : "",
+                               ppto_dtype_name((ppto_dtype)d));
+    return cli_fail(CLI_USAGE, "%s=%s: %.*s is no dtype (there are %s), and there is no file of this name",
+                    b->name, b->value, (int)length, b->value, list);
+}
+
 static int read_value(cli_binding *b, bool may_be_open)
 {
     size_t length = cli_name_length(b->value);
@@ -197,6 +210,7 @@ static int read_value(cli_binding *b, bool may_be_open)
         return code;
     }
     if (is_number(b->value, &b->is_float)) return read_number(b);
+    if (length > 0 && b->value[length] == '[' && access(b->value, F_OK) != 0) return no_dtype(b, length);
     b->kind = CLI_FILE;
     return b->value[0] != '\0' ? CLI_OK
                                : wrong_spec(b, "a file, a number or a dtype and shape must follow =");

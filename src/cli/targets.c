@@ -19,6 +19,12 @@ static int unknown_result(const cli_targets *targets, const char *name, size_t l
                     list[0] != '\0' ? "; there is " : "; the results have no names", list);
 }
 
+static bool is_npy(const char *path)
+{
+    size_t length = strlen(path);
+    return length > 4 && strcmp(path + length - 4, ".npy") == 0;
+}
+
 static int read_target(cli_targets *targets, const char *value)
 {
     const cli_recording *r = targets->recording;
@@ -28,6 +34,11 @@ static int read_target(cli_targets *targets, const char *value)
     *t = (cli_target){.path = named ? value + length + 1 : value};
     t->archive = cli_archive_length(t->path);
     if (t->path[0] == '\0') return cli_fail(CLI_USAGE, "-o %s: a file name is missing", value);
+    if (t->archive == 0 && !is_npy(t->path) && cli_makes_file(t->path))
+        return cli_fail(CLI_USAGE,
+                        "-o %s: the end of the name says the format, and this one says none: .npy, .npz, "
+                        ".safetensors, or - for NPY on standard output",
+                        value);
     if (!named && r->n != 1)
         return cli_fail(CLI_USAGE, "-o %s: the text has %zu results, say which: -o NAME=%s", value, r->n,
                         value);

@@ -113,13 +113,17 @@ static bool read_numbers(const json_t *list, size_t most, int64_t *out, size_t *
     return true;
 }
 
-static bool size_fits(const entry *e)
+/* Sizes beside a 0 are multiplied too: code that computes strides must not meet an overflow later. */
+static bool size_of(const entry *e, uint64_t *bytes)
 {
-    size_t bytes = types[e->type].size;
-    bool ok = true, empty = false;
-    for (int d = 0; d < e->rank; d++) empty = empty || e->shape[d] == 0;
-    for (int d = 0; d < e->rank; d++) ok = pp_mul_size(bytes, (size_t)e->shape[d], &bytes) && ok;
-    return (ok || empty) && (empty ? 0 : bytes) == e->end - e->begin;
+    int64_t product = (int64_t)types[e->type].size;
+    bool empty = false;
+    for (int d = 0; d < e->rank; d++) {
+        empty = empty || e->shape[d] == 0;
+        if (e->shape[d] != 0 && !pp_mul_i64(product, e->shape[d], &product)) return false;
+    }
+    *bytes = empty ? 0 : (uint64_t)product;
+    return true;
 }
 
 static ppto_status read_entry(const header *h, const char *name, const json_t *value, entry *e, pp_error *err)
@@ -141,8 +145,10 @@ static ppto_status read_entry(const header *h, const char *name, const json_t *v
     e->begin = (uint64_t)offsets[0];
     e->end = (uint64_t)offsets[1];
     if (e->end > h->data) return malformed(err, name, "its data lie behind the end of the file");
-    if (e->type < N_TYPES && !size_fits(e))
-        return malformed(err, name, "data_offsets and shape do not agree");
+    uint64_t bytes = e->end - e->begin;
+    if (e->type < N_TYPES && !size_of(e, &bytes))
+        return malformed(err, name, "the product of its shape overflows");
+    if (bytes != e->end - e->begin) return malformed(err, name, "data_offsets and shape do not agree");
     return PPTO_OK;
 }
 

@@ -34,6 +34,14 @@ static const char *new_name(ppto_graph *g)
     }
 }
 
+/* The sink that this very node is; NULL. */
+static const pp_graph_sink *sink_of(const ppto_graph *g, pp_ref ref)
+{
+    for (size_t i = 0; i < g->sinks.n; i++)
+        if (g->sinks.at[i].ref.node == ref.node) return &g->sinks.at[i];
+    return NULL;
+}
+
 static ppto_status record_source(ppto_graph *g, ppto_array *array, ppto_site site, pp_ref *out)
 {
     pp_text dims = {0};
@@ -72,12 +80,13 @@ ppto_tensor *ppto_open_at(ppto_site site, ppto_graph *g, const char *path)
 ppto_tensor *ppto_sink_at(ppto_site site, ppto_graph *g, ppto_tensor *tensor, const char *path)
 {
     pp_error err = {.site = site};
-    pp_graph_sink sink = {{PP_NONE, 0}, NULL};
+    pp_graph_sink sink = {{PP_NONE, 0}, NULL, PP_NONE};
     if (!pp_tensor_usable(g)) return NULL;
     if (!tensor) return failed(g, pp_fail(&err, PPTO_E_VALUE, "sink: the tensor is NULL"), &err);
     if (tensor->graph != g)
         return failed(g, pp_fail(&err, PPTO_E_VALUE, "sink: the tensor belongs to another graph"), &err);
     if (!path || !*path) return failed(g, pp_fail(&err, PPTO_E_VALUE, "sink: there is no path"), &err);
+    if (sink_of(g, tensor->ref)) sink.over = tensor->ref.node;
     sink.path = pp_arena_strndup(&g->arena, path, strlen(path));
     ppto_status status = sink.path ? pp_vec_reserve(&g->sinks, g->sinks.n + 1) : PPTO_E_NOMEM;
     if (status == PPTO_OK) status = pp_graph_same(g->graph, tensor->ref, "sink", site, &sink.ref);
@@ -94,14 +103,6 @@ void pp_graph_files_free(ppto_graph *g)
 }
 
 /* ---- programs ------------------------------------------------------------------------------------------ */
-
-/* The sink that this very node is; NULL. */
-static const pp_graph_sink *sink_of(const ppto_graph *g, pp_ref ref)
-{
-    for (size_t i = 0; i < g->sinks.n; i++)
-        if (g->sinks.at[i].ref.node == ref.node) return &g->sinks.at[i];
-    return NULL;
-}
 
 /* The file is loaded into the program's input of that name. The plan may be an equal graph's. */
 static void bind_source(ppto_program *p, const ppto_graph *g, const pp_graph_source *source)
@@ -126,12 +127,30 @@ static ppto_status bind_sink(ppto_program *p, size_t i, const pp_graph_sink *sin
     return p->sinks[i] ? PPTO_OK : PPTO_E_NOMEM;
 }
 
+/* A sink of a sink: who wants the file of the outer one means that of the inner one, too. */
+static ppto_status check_inner(const ppto_graph *g, const pp_graph_sink *sink, const pp_ref *outputs,
+                               size_t n, pp_error *err)
+{
+    for (; sink->over != PP_NONE; sink = sink_of(g, (pp_ref){sink->over, 0})) {
+        bool output = false;
+        for (size_t k = 0; k < n; k++) output |= outputs[k].node == sink->over;
+        if (output) continue;
+        return pp_fail(
+            err, PPTO_E_VALUE,
+            "compile: the sink %s writes the value of the sink %s, which is no output and would not "
+            "be written: make both outputs",
+            sink->path, sink_of(g, (pp_ref){sink->over, 0})->path);
+    }
+    return PPTO_OK;
+}
+
 ppto_status pp_graph_files_bind(ppto_program *p, const ppto_graph *g, const pp_ref *outputs, size_t n,
                                 pp_error *err)
 {
     for (size_t i = 0; i < g->sources.n; i++) bind_source(p, g, &g->sources.at[i]);
     for (size_t i = 0; i < n; i++) {
         const pp_graph_sink *sink = sink_of(g, outputs[i]);
+        if (sink) PP_TRY(check_inner(g, sink, outputs, n, err));
         if (sink) PP_TRY(bind_sink(p, i, sink, pp_graph_stream_of(g->graph, sink->ref.node), err));
     }
     return PPTO_OK;

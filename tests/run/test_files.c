@@ -405,6 +405,13 @@ Test(files, wrong_sources_and_sinks_are_errors_of_the_graph)
     cr_expect(strstr(ppto_error_text(ctx), "both go to a.npy"), "%s", ppto_error_text(ctx));
     twice[1] = ppto_sink(h, ppto_exp(other), "./a.npy");
     cr_expect_eq(ppto_compile(2, twice, &p), PPTO_E_VALUE, "another spelling");
+    ppto_tensor *inner = ppto_sink(h, other, "a.npy"), *outer = ppto_sink(h, inner, "b.npy");
+    cr_expect_eq(ppto_compile(1, &outer, &p), PPTO_E_VALUE, "nobody would write the inner one");
+    cr_expect(strstr(ppto_error_text(ctx), "b.npy writes the value of the sink a.npy, which is no output"),
+              "%s", ppto_error_text(ctx));
+    twice[0] = inner, twice[1] = outer;
+    cr_expect_eq(ppto_compile(2, twice, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+    ppto_program_destroy(p);
     twice[0] = other, twice[1] = ppto_exp(other);
     cr_assert_eq(ppto_compile(2, twice, &p), PPTO_OK, "%s", ppto_error_text(ctx));
     cr_expect_eq(ppto_program_bind_sink(p, 0, "a.npy"), PPTO_OK);
