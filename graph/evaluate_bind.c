@@ -140,6 +140,15 @@ static ppto_status one_int(pp_eval *ev, pp_value *value)
     return PPTO_OK;
 }
 
+/* A name that is no variable is a word, also where somebody binds a number to it. */
+static const char *fixed_hint(const pp_value *value)
+{
+    bool bound = has_tensor(value) || value->kind == PP_V_STR;
+    return bound
+               ? ": a parameter is fixed when recorded, so no input can be one; write its value into the text"
+               : "";
+}
+
 /* What is fixed when the node is recorded. */
 static ppto_status check_fixed(pp_eval *ev, const pp_param *p, pp_value *value)
 {
@@ -183,7 +192,7 @@ static ppto_status check_fixed(pp_eval *ev, const pp_param *p, pp_value *value)
     default: ok = !has_tensor(value); break;
     }
     if (ok) return PPTO_OK;
-    return unexpected(ev, PPTO_E_VALUE, p, value, has_tensor(value) ? ", and it is fixed when recorded" : "");
+    return unexpected(ev, PPTO_E_VALUE, p, value, fixed_hint(value));
 }
 
 static ppto_status check_argument(pp_eval *ev, const pp_param *p, pp_value *value)

@@ -165,7 +165,8 @@ static ppto_status output(pp_eval *ev, const pp_stmt *stmt)
     PP_TRY(pp_eval_expr(ev, stmt->value, &value));
     if (name == NULL && stmt->value->kind == PP_E_NAME && stmt->value->name[0] != '$')
         name = stmt->value->name;
-    if (stmt->names != NULL && !pp_value_is_list(&value)) PP_TRY(pp_eval_set(ev, name, &value));
+    bool same = name != NULL && stmt->value->kind == PP_E_NAME && strcmp(name, stmt->value->name) == 0;
+    if (stmt->names != NULL && !same && !pp_value_is_list(&value)) PP_TRY(pp_eval_set(ev, name, &value));
     return add_results(ev, name, &value);
 }
 

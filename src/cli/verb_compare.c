@@ -42,7 +42,12 @@ static void print_text(const ppto_array *a, const ppto_array *b, const ppto_comp
         printf("equal: %s\n", text);
         return;
     }
-    if (!c->same_shape || !c->same_dtype) printf("different type: %s and %s\n", text, other);
+    if (!c->same_shape || !c->same_dtype)
+        printf("different %s: %s and %s\n",
+               c->same_shape   ? "dtypes"
+               : c->same_dtype ? "shapes"
+                               : "dtypes and shapes",
+               text, other);
     if (c->first < 0 || !c->same_shape) return;
     printf("%" PRId64 " of %" PRId64 " elements differ\n", c->different, ppto_array_elements(a));
     index_text(a, c->first, text);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ppto ops and ppto show-op: the operators, from the library's table. */
+#include <string.h>
+
 #include "cli.h"
 
 int cli_ops(const cli_arguments *arguments)
@@ -13,12 +15,13 @@ int cli_ops(const cli_arguments *arguments)
     if (code != CLI_OK) return code;
     const char *pattern = arguments->operands.n > 0 ? arguments->operands.at[0] : NULL;
     ppto_status status = ppto_list_operators(ctx, pattern, arguments->json, &text);
-    if (status == PPTO_OK && text[0] == '\0' && pattern != NULL)
-        fprintf(stderr, "ppto: no operator matches %s\n", pattern);
-    if (status == PPTO_OK)
+    bool none = status == PPTO_OK && pattern != NULL && (text[0] == '\0' || strcmp(text, "[]\n") == 0);
+    if (status != PPTO_OK) code = cli_fail_status(status, NULL);
+    if (none) code = cli_fail(CLI_USAGE, "no operator matches %s; see: ppto ops", pattern);
+    if (code == CLI_OK)
         cli_print_text(text);
     else
-        code = cli_fail_status(status, NULL);
+        ppto_text_free(text);
     ppto_context_destroy(ctx);
     return code;
 }

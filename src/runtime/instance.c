@@ -21,8 +21,12 @@ static ppto_status mismatch(const pp_plan *plan, const pp_plan_input *input, con
     pp_text_add(&have, "%s[", ppto_dtype_name(a->dtype));
     for (int i = 0; i < a->rank; i++) pp_text_add(&have, "%s%lld", i ? ", " : "", (long long)a->shape[i]);
     pp_text_add(&have, "]");
-    pp_fail(err, code, "input %s is %s, but %s is bound to it%s", input->name, want.at ? want.at : "?",
-            have.at ? have.at : "?", why);
+    const pp_origin *origin = input->prim != PP_NONE ? pp_plan_origin(plan, input->prim) : NULL;
+    bool known = origin && origin->site.file;
+    char place[PP_SITE_ROOM] = "";
+    if (known) pp_site_text(&origin->site, place, sizeof place);
+    pp_fail(err, code, "input %s is %s, but %s is bound to it%s%s%s", input->name, want.at ? want.at : "?",
+            have.at ? have.at : "?", why, known ? "\n  declared at " : "", place);
     pp_text_free(&want);
     pp_text_free(&have);
     return code;

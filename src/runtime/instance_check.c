@@ -3,6 +3,9 @@
  * anything is laid out or run, the conditions of the graph must hold, every view must lie inside its operand
  * and no size may be negative. Without this a kernel would read beyond a buffer. A message says what the one
  * at the call would, then the values of the sizes and where it was recorded. */
+#include <ctype.h>
+#include <string.h>
+
 #include "base/checked.h"
 #include "runtime/runtime.h"
 
@@ -19,6 +22,28 @@ static void add_values(const pp_plan *plan, const int64_t *names, pp_size size, 
         if (!pp_size_uses(sizes, size, i)) continue;
         pp_text_add(out, "%s%s = %lld", *comma, pp_sizes_name_at(sizes, i), (long long)names[i]);
         *comma = ", ";
+    }
+}
+
+/* Does the text hold the name as a word? */
+static bool names_it(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = text; (at = strstr(at, name)) != NULL; at++) {
+        bool begins = at == text || (!isalnum((unsigned char)at[-1]) && at[-1] != '_');
+        if (begins && !isalnum((unsigned char)at[n]) && at[n] != '_') return true;
+    }
+    return false;
+}
+
+void pp_instance_add_values(const pp_plan *plan, const int64_t *names, const char *text, pp_text *out)
+{
+    const pp_sizes *sizes = pp_types_sizes(plan->types);
+    const char *comma = "; ";
+    for (size_t i = 0; i < pp_sizes_names(sizes); i++) {
+        if (!names_it(text, pp_sizes_name_at(sizes, i))) continue;
+        pp_text_add(out, "%s%s = %lld", comma, pp_sizes_name_at(sizes, i), (long long)names[i]);
+        comma = ", ";
     }
 }
 

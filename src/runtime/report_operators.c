@@ -102,6 +102,34 @@ static void json_operator(pp_library *library, const pp_definition *d, pp_text *
     pp_text_free(&shape);
 }
 
+/* Where the line of the definition's name begins. */
+static size_t source_begin(const pp_definition *d)
+{
+    size_t at = d->at;
+    while (at > 0 && d->owner->source[at - 1] != '\n') at--;
+    return at;
+}
+
+static uint32_t line_of(const pp_definition *d)
+{
+    uint32_t line = d->owner->lines_above + 1;
+    for (size_t i = 0; i < d->at; i++) line += d->owner->source[i] == '\n';
+    return line;
+}
+
+/* The definition as it was written, moved to the right. */
+static void print_source(const pp_definition *d, pp_text *out)
+{
+    size_t at = source_begin(d), end = d->end;
+    while (at < end) {
+        const char *line = d->owner->source + at, *stop = memchr(line, '\n', end - at);
+        size_t n = stop != NULL ? (size_t)(stop - line) : end - at;
+        if (n != 0) pp_text_add(out, "    %.*s", (int)n, line);
+        pp_text_add(out, "\n");
+        at += n + 1;
+    }
+}
+
 static void text_operator(pp_library *library, const pp_definition *d, pp_text *out)
 {
     pp_text doc = {0}, shape = {0}, aliases = {0};
@@ -114,7 +142,8 @@ static void text_operator(pp_library *library, const pp_definition *d, pp_text *
     pp_text_add(out, "\n  gradient  none yet\n  devices   ");
     print_devices(false, out);
     if (print_aliases(library, d, false, &aliases)) pp_text_add(out, "\n  also      %s", aliases.at);
-    pp_text_add(out, "\n");
+    pp_text_add(out, "\n  text      %s:%u\n", d->owner->file, line_of(d));
+    print_source(d, out);
     out->failed |= doc.failed || shape.failed || aliases.failed;
     pp_text_free(&doc);
     pp_text_free(&shape);

@@ -103,11 +103,15 @@ static ppto_status dispatch(pp_run_state *r)
     const pp_origin *origin = pp_plan_step_origin(r->plan, failed);
     const char *text = inner.text[0] ? inner.text : ppto_status_text(status);
     if (!origin) return pp_fail(r->err, status, "%s", text);
-    char place[PP_SITE_ROOM];
-    if (origin->site.file)
-        return pp_fail(r->err, status, "%s: %s\n  recorded at %s", origin->operator_name, text,
-                       pp_site_text(&origin->site, place, sizeof place));
-    return pp_fail(r->err, status, "%s: %s", origin->operator_name, text);
+    char place[PP_SITE_ROOM] = "";
+    pp_text values = {0};
+    bool known = origin->site.file != NULL;
+    if (known) pp_site_text(&origin->site, place, sizeof place);
+    pp_instance_add_values(r->plan, r->in->names, text, &values);
+    pp_fail(r->err, status, "%s: %s%s%s%s", origin->operator_name, text, values.at ? values.at : "",
+            known ? "\n  recorded at " : "", place);
+    pp_text_free(&values);
+    return status;
 }
 
 static void count_launches(pp_run_state *r)

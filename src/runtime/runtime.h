@@ -369,6 +369,8 @@ ppto_status pp_instance_sizes(const pp_plan *plan, ppto_array *const *inputs, in
 /* What recording could not decide: with these sizes every view lies inside its operand, no size is negative,
  * and a reduction of nothing has a unit. E_VALUE, E_SHAPE. */
 ppto_status pp_instance_check(const pp_plan *plan, const int64_t *names, pp_error *err);
+/* "; N = 3, M = 0" of the named sizes that the text names. */
+void pp_instance_add_values(const pp_plan *plan, const int64_t *names, const char *text, pp_text *out);
 
 /* ---- memory_tags.c : what memcheck says of a plan's memory ---- */
 
