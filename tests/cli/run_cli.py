@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs the ppto command as a user would: exit codes, standard output and standard error of every case in cases.txt,
-and what needs more than one line: pipes, signals, promised JSON keys, files that must not change.
+and what needs more than one line: promised JSON keys, files that must not change. Standard streams and signals are
+run_streams.py's, reports of memory run_memcheck.py's.
 
 usage: run_cli.py PPTO [WORD]      TAP on standard output; with WORD only the cases that contain it
 
@@ -13,12 +14,10 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import struct
 import subprocess
 import sys
 import tempfile
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CODES = {"<f4": "f", "<f8": "d", "|i1": "b", "<i4": "i", "<i8": "q", "|u1": "B", "|b1": "B", "<u8": "Q"}
@@ -315,78 +314,6 @@ def trace(ppto):
     expect(events and all(e["dur"] >= 0 and e["ts"] >= 0 for e in events), events[:3])
 
 
-def matches(value, schema, root, path="$"):
-    """The part of JSON Schema that docs/memcheck.schema.json uses."""
-    if "$ref" in schema:
-        schema = root["definitions"][schema["$ref"].split("/")[-1]]
-    types = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float)}
-    if "type" in schema:
-        expect(isinstance(value, types[schema["type"]]) and (schema["type"] == "boolean" or not isinstance(value, bool)),
-               f"{path} is no {schema['type']}: {value!r}")
-    expect("const" not in schema or value == schema["const"], f"{path}: {value!r}")
-    expect("enum" not in schema or value in schema["enum"], f"{path}: {value!r}")
-    expect("minimum" not in schema or value >= schema["minimum"], f"{path}: {value!r}")
-    expect("pattern" not in schema or re.search(schema["pattern"], value), f"{path}: {value!r}")
-    if isinstance(value, dict):
-        need(value, *schema.get("required", ()))
-        for key, inner in value.items():
-            known = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
-            expect(known is not None, f"{path}.{key} is not in the schema")
-            matches(inner, known, root, f"{path}.{key}")
-    if isinstance(value, list):
-        expect(schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)), path)
-        for i, inner in enumerate(value):
-            matches(inner, schema["items"], root, f"{path}[{i}]")
-
-
-def memcheck_report(ppto):
-    """Both levels of reports against the schema, and what the verb makes of one."""
-    schema = json.loads(read(os.path.join(HERE, "../../docs/memcheck.schema.json")))
-    check(ppto("run", "softmax(x @ w)", "x=f32[64,32]", "w=f32[32,8]", "-o", "m.npy", "--memcheck-json", "m.json"), 0)
-    report = json.loads(read("m.json"))
-    matches(report, schema, schema)
-    expect(report["level"] == 2 and report["complete"] and report["buffers"], report["level"])
-    parts = report["totals"]["peak_parts_bytes"]
-    expect(sum(parts.values()) == report["totals"]["peak_bytes"], parts)
-    expect(sum(g["peak_share_bytes"] for g in report["groups"]) == report["totals"]["peak_bytes"], parts)
-    expect({"x", "w"} <= {g.get("site", {}).get("file") for g in report["groups"]}, report["groups"])
-    if reads_reports(ppto):
-        check(ppto("memcheck", "m.json"), 0, out=["ppto memcheck 1", "matmul", "0 leaked"])
-        check(ppto("memcheck", "m.json", "--svg", "m.svg", "--folded", "m.folded"), 0)
-        expect(read("m.svg").startswith(b"<svg ") and b"hatched" in read("m.svg"), "the picture")
-        expect(b"array_fill" in read("m.folded"), read("m.folded"))
-        check(ppto("memcheck", "m.json", "--json"), 0, out=['"schema":"ppto-memcheck/1"'])
-    check(ppto("run", "x + 1", "x=x.npy", "--memcheck"), 0, err=["ppto memcheck 1", "peak made of", "0 leaked"])
-    check(ppto("run", "x + 1", "x=x.npy", env={"PPTO_MEMCHECK": "report", "PPTO_MEMCHECK_FILE": "end.json"}), 0)
-    matches(json.loads(read("end.json")), schema, schema)
-
-
-def reads_reports(ppto):
-    modules = json.loads(check(ppto("info", "--json"), 0).stdout)["modules"]
-    return all(m["available"] for m in modules if m["name"] == "memcheck")
-
-
-def memcheck_of_no_report(ppto):
-    if not reads_reports(ppto):
-        check(ppto("memcheck", "x.npy"), 3, err=["needs jansson"])
-        return
-    check(ppto("memcheck", "x.npy"), 3, err=["x.npy", "at byte"])
-    check(ppto("memcheck", "text.npy", "--svg", "m.svg"), 3, err=["text.npy"])
-
-
-def memcheck_golden(ppto):
-    """A report that was saved once gives the same text and picture, line by line."""
-    if not reads_reports(ppto):
-        return
-    for form, args in (("txt", ()), ("svg", ("--svg", "-"))):
-        result = ppto("memcheck", os.path.join(HERE, "memcheck_golden.json"), *args)
-        check(result, 0)
-        want = read(os.path.join(HERE, f"memcheck_golden.{form}")).decode().splitlines()
-        for number, (have, line) in enumerate(zip(result.stdout.decode().splitlines(), want), 1):
-            expect(have == line, f"line {number} of the {form}: {have}\nis not {line}")
-        expect(result.stdout.count(b"\n") == len(want), f"the {form} has another number of lines")
-
-
 def bench_keys(ppto):
     args = ["bench", "exp(x) + 1", "x=f32[64,64]", "--warmup", "1", "--repeat", "3"]
     result = json.loads(check(ppto(*args, "--json"), 0).stdout)
@@ -448,61 +375,6 @@ def every_help(ppto):
             check(ppto(*args), 0, out=[f"usage: ppto {verb}", "options:"])
 
 
-def closed_standard_output(ppto):
-    command = f"exec {shlex.quote(ppto.ppto)} run '1 + 1' >&-"
-    check(subprocess.run(["sh", "-c", command], capture_output=True, env=CLEAN), 3, err=["standard output"])
-
-
-def closed_standard_files(ppto):
-    """A closed descriptor 1 must not become the file that is written."""
-    command = f"exec {shlex.quote(ppto.ppto)} run x x=x.npy -o closed.npy <&- >&- 2>&-"
-    result = subprocess.run(["sh", "-c", command], env=CLEAN)
-    expect(result.returncode == 0, result.returncode)
-    expect(read_npy(read("closed.npy"))[2] == [1, 2, 3, 4, 5, 6], "wrong data")
-
-
-def full_disk(ppto):
-    if not os.path.exists("/dev/full"):
-        return
-    for args in (["run", "1 + 1"], ["ops"], ["--help"], ["run", "x", "x=x.npy", "-o", "-"]):
-        with open("/dev/full", "wb") as full:
-            result = subprocess.run([ppto.ppto, *args], stdout=full, stderr=subprocess.PIPE, env=CLEAN)
-        expect(result.returncode == 4, f"{args}: {result.returncode} {result.stderr}")
-    check(ppto("run", "x", "x=x.npy", "-o", "/dev/full"), 4)
-
-
-def broken_pipe(ppto):
-    for args in (["run", "x", "x=f32[1000,1000]:zeros", "-o", "-"], ["ops", "--json"]):
-        process = subprocess.Popen([ppto.ppto, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=CLEAN)
-        process.stdout.close()
-        errors = process.stderr.read()
-        expect(process.wait(60) == -signal.SIGPIPE and errors == b"", f"{args}: {process.returncode} {errors}")
-
-
-def interrupted(ppto, number):
-    os.makedirs("stop", exist_ok=True)
-    args = ["bench", "sum(exp(x))", "x=f32[512,512]", "--repeat", "100000000"]
-    process = subprocess.Popen([ppto.ppto, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=CLEAN, cwd="stop")
-    time.sleep(0.5)
-    process.send_signal(number)
-    start = time.monotonic()
-    process.communicate(timeout=30)
-    expect(process.returncode == 5, process.returncode)
-    expect(time.monotonic() - start < 5, "slow")
-    expect(os.listdir("stop") == [], os.listdir("stop"))
-
-
-def waiting_for_a_pipe_is_interrupted(ppto):
-    process = subprocess.Popen([ppto.ppto, "run", "x", "x=-", "-o", "never.npy"], stdin=subprocess.PIPE,
-                               stderr=subprocess.PIPE, env=CLEAN)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    expect(process.wait(30) == 5, process.returncode)
-    process.stdin.close()
-    process.stderr.close()
-    expect(not os.path.exists("never.npy"), "a file appeared")
-
-
 def keeps_mode_and_links(ppto):
     write("mode.npy", b"old")
     os.chmod("mode.npy", 0o640)
@@ -540,20 +412,22 @@ def posix_order(ppto):
     check(ppto("run", "--threads", "1", "x + 1", "--executor", "serial", "x=1", env={"POSIXLY_CORRECT": "1"}), 0, out=["2"])
 
 
-SPECIAL = [saves_and_reads, every_file_layout_reads_the_same, named_results, only_what_is_asked, bound_but_not_needed,
-           pipe_in_and_out, replaces_its_own_input, failure_keeps_the_old_file, no_half_files_remain,
-           folder_that_cannot_be_written, same_bits_anywhere, random_is_keyed_by_seed_and_name, json_results, json_of_nan,
-           stats_keys, stats_text, memcheck_report, memcheck_of_no_report, memcheck_golden, trace, bench_keys, explain_keys, info_keys, ops_keys, compare_json, threads_do_not_print,
-           every_help, closed_standard_output, closed_standard_files, full_disk, broken_pipe,
-           waiting_for_a_pipe_is_interrupted, keeps_mode_and_links, colour, names_that_are_not_utf8, long_text, deep_text,
-           posix_order]
+SPECIAL = [saves_and_reads, every_file_layout_reads_the_same, named_results, only_what_is_asked,
+           bound_but_not_needed, pipe_in_and_out, replaces_its_own_input, failure_keeps_the_old_file,
+           no_half_files_remain, folder_that_cannot_be_written, same_bits_anywhere,
+           random_is_keyed_by_seed_and_name, json_results, json_of_nan, stats_keys, stats_text, trace, bench_keys,
+           explain_keys, info_keys, ops_keys, compare_json, threads_do_not_print, every_help, keeps_mode_and_links,
+           colour, names_that_are_not_utf8, long_text, deep_text, posix_order]
+
+
+def named(tests):
+    return [(test.__name__.replace("_", " "), test) for test in tests]
 
 
 def all_tests():
     tests = [(f"{case['line']} = {case['code']}".replace("#", "\\#"), run_case(case))
              for case in read_cases(os.path.join(HERE, "cases.txt"))]
-    tests += [(test.__name__.replace("_", " "), test) for test in SPECIAL]
-    tests += [(f"{s.name} ends it with 5", lambda ppto, s=s: interrupted(ppto, s)) for s in (signal.SIGINT, signal.SIGTERM)]
+    tests += named(SPECIAL)
     return tests
 
 
