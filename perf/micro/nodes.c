@@ -176,12 +176,12 @@ static ppto_context *make_context(void)
 /* Some 100 ms of work: two kernels over 16M elements, the second after the first. */
 static ppto_program *large_program(ppto_context *ctx, ppto_graph *graph)
 {
-    const int64_t shape[] = {1 << 24};
+    const int64_t n[] = {1 << 24};
     ppto_program *program = NULL;
     ppto_tensor *x = ppto_input(graph, "x", PPTO_F32, "N"), *sine = ppto_sin(ppto_exp(x));
     ppto_tensor *root = ppto_div(sine, ppto_sum(sine, 0));
     expect(ppto_compile(1, &root, &program) == PPTO_OK, "compile");
-    ppto_array *data = ppto_array_fill(ctx, PPTO_F32, 1, shape, "uniform(0,1)", "x");
+    ppto_array *data = ppto_array_fill(ctx, PPTO_F32, 1, n, "uniform(0,1)", "x");
     expect(data != NULL && ppto_program_bind_name(program, "x", data) == PPTO_OK, "bind");
     ppto_array_release(data);
     ppto_array *out = NULL;
