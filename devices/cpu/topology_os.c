@@ -89,12 +89,12 @@ static unsigned limit_upwards(const char *mount, const char *group, unsigned (*l
     }
 }
 
-/* Whether a comma-separated list of controllers has "cpu". */
-static bool lists_cpu(const char *controllers)
+/* Whether a comma-separated list of controllers has this one. */
+static bool lists(const char *controllers, const char *wanted)
 {
     for (const char *at = controllers; at;) {
         size_t n = strcspn(at, ",");
-        if (n == 3 && strncmp(at, "cpu", 3) == 0) return true;
+        if (n == strlen(wanted) && strncmp(at, wanted, n) == 0) return true;
         at = at[n] ? at + n + 1 : NULL;
     }
     return false;
@@ -115,7 +115,7 @@ static unsigned limit_of_line(const char *root, char *line)
             (void)snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s", root, v2[i]);
             found = lesser(found, limit_upwards(mount, group, limit_v2));
         }
-    } else if (lists_cpu(controllers)) {
+    } else if (lists(controllers, "cpu")) {
         const char *const v1[] = {controllers, "cpu"};
         for (size_t i = 0; i < 2; i++) {
             (void)snprintf(mount, sizeof mount, "%s/sys/fs/cgroup/%s", root, v1[i]);
@@ -137,6 +137,58 @@ unsigned pp_topology_quota(const char *root)
         found = lesser(found, limit_of_line(root, line));
         line = end ? end + 1 : NULL;
     }
+    return found;
+}
+
+/* ---- cpusets ------------------------------------------------------------------------------------ */
+
+/* The list of the nearest group, from mount/group up to the mount, that has one. */
+static bool list_upwards(const char *mount, const char *group, const char *const names[2], char *text,
+                         size_t cap)
+{
+    char directory[4224], path[4352];
+    const size_t least = strlen(mount);
+    int n = snprintf(directory, sizeof directory, "%s%s", mount, group);
+    if (n < 0 || (size_t)n >= sizeof directory) return false;
+    for (;;) {
+        for (int i = 0; i < 2; i++) {
+            (void)snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+            if (read_text(path, text, cap) && *text >= '0' && *text <= '9') return true;
+        }
+        char *slash = strrchr(directory, '/');
+        if (!slash || (size_t)(slash - directory) < least) return false;
+        *slash = '\0';
+    }
+}
+
+static bool cpuset_of_line(const char *root, char *line, const char *what, char *text, size_t cap)
+{
+    char mount[256], name[2][48];
+    char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!group) return false;
+    controllers++;
+    *group++ = '\0';
+    bool v2 = *controllers == '\0';
+    if (!v2 && !lists(controllers, "cpuset")) return false;
+    (void)snprintf(name[0], sizeof name[0], v2 ? "cpuset.%s.effective" : "cpuset.effective_%s", what);
+    (void)snprintf(name[1], sizeof name[1], "cpuset.%s", what);
+    (void)snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s%s", root, v2 ? "" : "/", controllers);
+    return list_upwards(mount, group, (const char *const[]){name[0], name[1]}, text, cap);
+}
+
+bool pp_topology_cpuset(const char *root, const char *what, char *text, size_t cap)
+{
+    char path[256], lines[8192];
+    bool found = false;
+    int n = snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    if (n < 0 || (size_t)n >= sizeof path || !read_text(path, lines, sizeof lines)) return false;
+    for (char *line = lines; line && *line && !found;) {
+        char *end = strchr(line, '\n');
+        if (end) *end = '\0';
+        found = cpuset_of_line(root, line, what, text, cap);
+        line = end ? end + 1 : NULL;
+    }
+    if (found) text[strcspn(text, "\n")] = '\0';
     return found;
 }
 
@@ -210,11 +262,16 @@ static void processor_model(pp_topology *out)
     (void)snprintf(out->model, sizeof out->model, "%s", colon);
 }
 
-void pp_topology_os(pp_topology *out)
+unsigned pp_topology_nodes(void)
 {
     char text[4096];
-    *out = (pp_topology){.cpus = lesser(affinity_cpus(), pp_topology_quota("")), .nodes = 1};
-    if (read_text("/sys/devices/system/node/online", text, sizeof text)) out->nodes = list_length(text);
+    return read_text("/sys/devices/system/node/online", text, sizeof text) ? list_length(text) : 1;
+}
+
+void pp_topology_os(pp_topology *out)
+{
+    *out =
+        (pp_topology){.cpus = lesser(affinity_cpus(), pp_topology_quota("")), .nodes = pp_topology_nodes()};
     cache_sizes(out);
     processor_model(out);
 }

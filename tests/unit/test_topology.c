@@ -128,3 +128,36 @@ Test(topology_quota, version_one_by_controller, .init = make_root, .fini = remov
     put("/sys/fs/cgroup/cpu/docker/x/cpu.cfs_quota_us", "200000\n");
     cr_expect_eq(pp_topology_quota(root), 2u);
 }
+
+/* ---- cpusets ------------------------------------------------------------------------------------ */
+
+Test(topology_cpuset, nearest_group_that_says, .init = make_root, .fini = remove_root)
+{
+    char text[64];
+    cr_expect(!pp_topology_cpuset(root, "cpus", text, sizeof text));
+    put("/proc/self/cgroup", "0::/a/b\n");
+    cr_expect(!pp_topology_cpuset(root, "cpus", text, sizeof text));
+    put("/sys/fs/cgroup/cpuset.cpus.effective", "0-7\n");
+    cr_expect(pp_topology_cpuset(root, "cpus", text, sizeof text));
+    cr_expect_str_eq(text, "0-7");
+    put("/sys/fs/cgroup/a/cpuset.cpus.effective", "0-3,6\n");
+    put("/sys/fs/cgroup/a/cpuset.mems.effective", "1\n");
+    put("/sys/fs/cgroup/a/b/cpuset.cpus", "\n");
+    cr_expect(pp_topology_cpuset(root, "cpus", text, sizeof text));
+    cr_expect_str_eq(text, "0-3,6", "an empty one says nothing");
+    cr_expect(pp_topology_cpuset(root, "mems", text, sizeof text));
+    cr_expect_str_eq(text, "1");
+}
+
+Test(topology_cpuset, version_one_by_controller, .init = make_root, .fini = remove_root)
+{
+    char text[64];
+    put("/proc/self/cgroup", "3:cpuset:/x\n2:cpu,cpuacct:/x\n");
+    put("/sys/fs/cgroup/cpu,cpuacct/x/cpuset.cpus", "9\n");
+    put("/sys/fs/cgroup/cpuset/x/cpuset.cpus", "2-3\n");
+    put("/sys/fs/cgroup/cpuset/cpuset.mems", "0\n");
+    cr_expect(pp_topology_cpuset(root, "cpus", text, sizeof text));
+    cr_expect_str_eq(text, "2-3");
+    cr_expect(pp_topology_cpuset(root, "mems", text, sizeof text));
+    cr_expect_str_eq(text, "0");
+}
