@@ -37,6 +37,9 @@ const pp_domains *pp_executor_domains(const pp_executor *executor);
 void pp_executor_destroy(pp_executor *executor); /* NULL is fine; waits for its threads */
 const char *pp_executor_name(const pp_executor *executor);
 uint32_t pp_executor_workers(const pp_executor *executor);
+/* How many of them may run at once now: the program, too, may set limits that the library of threads obeys.
+ */
+uint32_t pp_executor_width(const pp_executor *executor);
 const char *pp_executor_at(size_t i);  /* names of what is built in; NULL past the last */
 const char *pp_executor_default(void); /* the best that can be had in this process */
 

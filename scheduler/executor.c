@@ -112,6 +112,12 @@ uint32_t pp_executor_workers(const pp_executor *executor)
     return executor->workers;
 }
 
+uint32_t pp_executor_width(const pp_executor *executor)
+{
+    uint32_t most = executor->class_of->most != NULL ? executor->class_of->most() : UINT32_MAX;
+    return most < executor->workers ? most : executor->workers;
+}
+
 /* ---- domains ----------------------------------------------------------------------------------- */
 
 /* Each domain gets one worker, then each worker that is left goes where the share is least filled. */

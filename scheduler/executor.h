@@ -38,6 +38,7 @@ typedef struct pp_executor_class {
     /* Lets one more thread of the domain call pp_executor_work soon, if it can. */
     void (*wake)(pp_executor *executor, uint32_t domain);
     bool (*is_parents)(void); /* its threads belong to a parent process: open fails. NULL: never */
+    uint32_t (*most)(void);   /* workers that may run at once, the calling thread included; NULL: no limit */
 } pp_executor_class;
 
 /* Jobs of one domain, oldest first. */

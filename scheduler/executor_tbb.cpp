@@ -121,6 +121,12 @@ void look(Gate &gate, std::uint32_t domain) noexcept
     gate.left.notify_all();
 }
 
+std::uint32_t most() noexcept
+{
+    const std::size_t now = tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
+    return static_cast<std::uint32_t>(std::min<std::size_t>(now, UINT32_MAX));
+}
+
 ppto_status crew_open(pp_executor *executor, pp_error *err) noexcept
 {
     if (is_parents())
@@ -132,9 +138,7 @@ ppto_status crew_open(pp_executor *executor, pp_error *err) noexcept
         begun = true;
         /* More than oneTBB allows would only make it print a warning: the effective width is reported
          * instead. */
-        const std::size_t most =
-            tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
-        pp_executor_limit(executor, static_cast<std::uint32_t>(std::min<std::size_t>(most, UINT32_MAX)));
+        pp_executor_limit(executor, most());
         executor->own = new Crew(executor);
         return PPTO_OK;
     } catch (const std::bad_alloc &) {
@@ -182,7 +186,8 @@ void crew_wake(pp_executor *executor, std::uint32_t domain) noexcept
     callers--;
 }
 
-const pp_executor_class tbb_class = {"tbb", PP_RUN_THREADS, crew_open, crew_close, crew_wake, is_parents};
+const pp_executor_class tbb_class = {"tbb",     PP_RUN_THREADS, crew_open, crew_close,
+                                     crew_wake, is_parents,     most};
 
 } // namespace
 

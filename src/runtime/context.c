@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/fork.h"
-#include "devices/cpu/topology.h"
 #include "lang/parser.h"
+#include "runtime/domains.h"
 #include "runtime/sync.h"
 #include "scheduler/io.h"
 
@@ -96,17 +96,21 @@ ppto_status ppto_context_create(ppto_context **out, const ppto_options *options)
     ppto_context *ctx = pp_calloc(1, sizeof *ctx);
     if (!ctx) return pp_report_new(PPTO_E_NOMEM, "out of memory");
     ppto_status status = pp_settings_read(options, &ctx->settings, &err);
+    if (status == PPTO_OK && ctx->settings.topology)
+        status = pp_machine_open(ctx->settings.topology, &ctx->machine, &err);
     if (status == PPTO_OK) status = pp_pool_create(&ctx->pool);
     if (status == PPTO_OK) status = watch(ctx, &err);
     if (status != PPTO_OK) {
         pp_fail(&err, status, "%s", ppto_status_text(status));
         pp_pool_destroy(ctx->pool);
         pp_free(ctx->suppressions);
+        pp_machine_close(ctx->machine);
         pp_settings_free(&ctx->settings);
         pp_free(ctx);
         return pp_report(&err);
     }
     pthread_mutex_init(&ctx->lock, NULL);
+    pthread_mutex_init(&ctx->machine_lock, NULL);
     ctx->process = pp_process_mark();
     ctx->log = (pp_log){ctx->settings.o.log, ctx->settings.o.log_arg, ctx->settings.o.log_level};
     pp_pool_set_limit(ctx->pool, ctx->settings.o.memory_limit);
@@ -145,8 +149,10 @@ ppto_status ppto_context_destroy(ppto_context *ctx)
     pp_pool_destroy(ctx->pool);
     pp_stacks_destroy(ctx->stacks);
     pp_free(ctx->suppressions);
+    pp_machine_close(ctx->machine);
     pp_settings_free(&ctx->settings);
     pthread_mutex_destroy(&ctx->lock);
+    pthread_mutex_destroy(&ctx->machine_lock);
     pp_free(ctx);
     return pp_report(&err);
 }
@@ -208,12 +214,13 @@ static ppto_status open_device(ppto_context *ctx, pp_error *err)
 {
     const ppto_options *o = &ctx->settings.o;
     pp_device_options options = {.simd = o->simd, .count_bytes = o->count_bytes, .grain = o->grain};
-    pp_topology topology;
+    pp_domains domains;
     ctx->device_class = pp_device_find(o->device);
     if (!ctx->device) PP_TRY(ctx->device_class->open(&options, &ctx->device, err));
-    pp_topology_os(&topology); /* the number of CPUs is all that is asked */
-    ctx->workers = o->threads > 0 ? (uint32_t)o->threads : topology.cpus > 0 ? (uint32_t)topology.cpus : 1;
-    return pp_executor_create(o->executor, ctx->workers, o->sim_seed, &ctx->executor, err);
+    PP_TRY(pp_context_domains(ctx, &domains, err));
+    ctx->workers = 0;
+    for (uint32_t d = 0; d < domains.n; d++) ctx->workers += domains.workers[d];
+    return pp_executor_create_in(o->executor, &domains, o->sim_seed, &ctx->executor, err);
 }
 
 ppto_status pp_context_device(ppto_context *ctx, pp_error *err)

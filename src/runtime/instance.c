@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "runtime/domains.h"
 #include "runtime/sync.h"
 
 enum { MAX_IDLE = 8, MAX_PARALLEL = 4096 /* steps planned for any order; more run one by one */ };
@@ -272,14 +273,16 @@ static void give(void *arg, void *block, size_t bytes)
     pp_pool_give(arg, block, bytes);
 }
 
-static void group_step(pp_instance_group *group, pp_step *out)
+static void group_step(pp_instance *in, uint32_t g, pp_step *out)
 {
+    pp_instance_group *group = &in->groups[g];
     const pp_geometry *geometry = &group->geometry;
     *out = (pp_step){.run = run_group,
                      .object = group,
                      .phases = geometry->phases,
                      .scratch_bytes = geometry->scratch_bytes,
-                     .task_ns = geometry->task_ns};
+                     .task_ns = geometry->task_ns,
+                     .task_bytes = pp_group_task_bytes(in->plan, g, group)};
     memcpy(out->tasks, geometry->tasks, sizeof out->tasks);
 }
 
@@ -287,7 +290,7 @@ static void fill_step(pp_instance *in, uint32_t step, pp_step *out)
 {
     const pp_plan_step *of = &in->plan->steps.at[step];
     if (of->kind == PP_STEP_GROUP) {
-        group_step(&in->groups[of->which], out);
+        group_step(in, of->which, out);
         return;
     }
     in->sync_steps[step] = (pp_sync_step){in, step};

@@ -100,11 +100,20 @@ static ppto_status read_memcheck(pp_settings *out, pp_error *err)
     return PPTO_OK;
 }
 
+static ppto_status read_topology(pp_settings *out)
+{
+    const char *from = out->o.topology ? out->o.topology : getenv("PPTO_TOPOLOGY");
+    if (from && *from && !(out->topology = pp_strdup(from))) return PPTO_E_NOMEM;
+    out->o.topology = out->topology;
+    return PPTO_OK;
+}
+
 void pp_settings_free(pp_settings *settings)
 {
     pp_free(settings->memcheck_file);
     pp_free(settings->memcheck_suppress);
-    settings->memcheck_file = settings->memcheck_suppress = NULL;
+    pp_free(settings->topology);
+    settings->memcheck_file = settings->memcheck_suppress = settings->topology = NULL;
 }
 
 ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_error *err)
@@ -136,5 +145,6 @@ ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_e
     o->device = out->device;
     o->tier = out->tier;
     o->simd = out->simd[0] ? out->simd : NULL;
+    PP_TRY(read_topology(out));
     return read_memcheck(out, err);
 }

@@ -7,6 +7,7 @@
 
 #include "devices/cpu/topology.h"
 #include "memory/memcheck.h"
+#include "runtime/domains.h"
 #include "runtime/report.h"
 
 enum { MAX_FACTS = 16 };
@@ -24,8 +25,10 @@ typedef struct facts {
     size_t n_devices, n_modules;
     unsigned quota; /* CPUs of the control group, 0: no limit */
     long online;
-    uint32_t threads;
-    const char *describes; /* the context's device */
+    uint32_t threads, asked; /* may run at once; were wanted */
+    pp_machine *nodes;
+    char cpus[256], mems[256]; /* of the cpusets, "": none */
+    const char *describes;     /* the context's device */
 } facts;
 
 static void add_part(part *list, size_t *n, const char *name, bool available, const char *why_not)
@@ -74,11 +77,21 @@ static void find_modules(facts *f)
         add_part(f->module, &f->n_modules, later[i], false, "not built into this library");
 }
 
+static void find_nodes(ppto_context *ctx, facts *f)
+{
+    pp_error err = {0};
+    if (pp_context_machine(ctx, &f->nodes, &err) == PPTO_OK) pp_machine_probe(f->nodes);
+    if (!pp_topology_cpuset("", "cpus", f->cpus, sizeof f->cpus)) f->cpus[0] = '\0';
+    if (!pp_topology_cpuset("", "mems", f->mems, sizeof f->mems)) f->mems[0] = '\0';
+}
+
 static void find_facts(ppto_context *ctx, facts *f)
 {
     *f = (facts){.ctx = ctx, .quota = pp_topology_quota(""), .online = sysconf(_SC_NPROCESSORS_ONLN)};
     pp_topology_read(&f->machine);
-    f->threads = pp_executor_workers(ctx->executor);
+    f->threads = pp_executor_width(ctx->executor);
+    f->asked = ctx->workers;
+    find_nodes(ctx, f);
     f->describes = ctx->device_class->describe(ctx->device);
     find_devices(f);
     find_modules(f);
@@ -103,12 +116,41 @@ static void json_parts(const char *key, const part *list, size_t n, pp_text *out
     pp_text_add(out, "]");
 }
 
+static uint32_t workers_of(const facts *f, const pp_node *node)
+{
+    const pp_domains *domains = pp_executor_domains(f->ctx->executor);
+    return node->domain < domains->n ? domains->workers[node->domain] : 0;
+}
+
+static void json_nodes(const facts *f, pp_text *out)
+{
+    pp_text_add(out, "  \"nodes\": [");
+    for (uint32_t i = 0; i < f->nodes->n_nodes; i++) {
+        const pp_node *node = &f->nodes->node[i];
+        pp_text_add(out,
+                    "%s\n    {\"number\": %u, \"cpus\": %u, \"cpu_list\": \"%s\", \"bytes\": %" PRIu64
+                    ", \"workers\": %" PRIu32 "}",
+                    i ? "," : "", node->number, node->cpus, node->list, node->bytes, workers_of(f, node));
+    }
+    pp_text_add(out, "],\n  \"binding\": {\"threads\": \"%s\", \"memory\": \"%s\"},\n",
+                pp_binding_text(f->nodes->threads), pp_binding_text(f->nodes->memory));
+}
+
+static void json_list(const char *key, const char *list, pp_text *out)
+{
+    pp_text_add(out, ", \"%s\": ", key);
+    if (*list)
+        pp_text_json(out, list);
+    else
+        pp_text_add(out, "null");
+}
+
 static void json_info(const facts *f, pp_text *out)
 {
     pp_text_add(out,
                 "{\n  \"schema\": \"ppto-info/1\",\n  \"version\": \"%s\",\n  \"threads\": %" PRIu32
-                ",\n  \"executors\": [",
-                ppto_version(), f->threads);
+                ",\n  \"threads_asked\": %" PRIu32 ",\n  \"executors\": [",
+                ppto_version(), f->threads, f->asked);
     for (size_t i = 0; pp_executor_at(i); i++) pp_text_add(out, "%s\"%s\"", i ? ", " : "", pp_executor_at(i));
     pp_text_add(out, "],\n");
     json_parts("devices", f->device, f->n_devices, out);
@@ -119,13 +161,17 @@ static void json_info(const facts *f, pp_text *out)
     pp_text_add(out,
                 ",\n  \"caches\": {\"l1d_bytes\": %zu, \"l2_bytes\": %zu, \"l3_bytes\": %zu},\n  "
                 "\"numa_nodes\": %u,\n",
-                f->machine.l1d, f->machine.l2, f->machine.l3, f->machine.nodes);
+                f->machine.l1d, f->machine.l2, f->machine.l3, f->nodes->n_nodes);
+    json_nodes(f, out);
     pp_text_add(out, "  \"limits\": {\"cgroup\": ");
     if (f->quota)
         pp_text_add(out, "%u", f->quota);
     else
         pp_text_add(out, "null");
-    pp_text_add(out, ", \"affinity\": %u, \"online\": %ld},\n", f->machine.cpus, f->online);
+    pp_text_add(out, ", \"affinity\": %u, \"online\": %ld", f->machine.cpus, f->online);
+    json_list("cpuset_cpus", f->cpus, out);
+    json_list("cpuset_mems", f->mems, out);
+    pp_text_add(out, "},\n");
     json_parts("modules", f->module, f->n_modules, out);
     pp_text_add(out, "\n}\n");
 }
@@ -141,19 +187,57 @@ static void text_parts(const char *title, const part *list, size_t n, pp_text *o
                     list[i].available ? "available" : list[i].why_not);
 }
 
+static void text_binding(const char *what, int state, int reason, pp_text *out)
+{
+    pp_text_add(out, "%s %s", what, pp_binding_text(state));
+    if (state == PP_BIND_REFUSED) pp_text_add(out, " (%s)", strerror(reason));
+}
+
+/* One line for a machine of one node, else a table. */
+static void text_nodes(const facts *f, pp_text *out)
+{
+    const pp_machine *m = f->nodes;
+    pp_text_add(out, "numa nodes  %u\n", m->n_nodes);
+    for (uint32_t i = 0; i < m->n_nodes && m->n_nodes > 1; i++) {
+        const pp_node *node = &m->node[i];
+        pp_text_add(out, "%-11s node %-5u ", "", node->number);
+        pp_text_bytes(out, node->bytes);
+        if (node->cpus)
+            pp_text_add(out, ", CPUs %s, workers: %u\n", node->list, workers_of(f, node));
+        else
+            pp_text_add(out, ", no CPUs\n");
+    }
+    if (m->n_nodes == 1) return;
+    text_binding("binding     threads:", m->threads, m->threads_errno, out);
+    text_binding(", memory:", m->memory, m->memory_errno, out);
+    pp_text_add(out, "\n");
+}
+
+static void text_limits(const facts *f, pp_text *out)
+{
+    pp_text_add(out, "limits      %u of %ld CPUs usable", f->machine.cpus, f->online);
+    if (f->quota) pp_text_add(out, "; the control group grants %u", f->quota);
+    if (*f->cpus) pp_text_add(out, "; its cpuset is %s", f->cpus);
+    if (*f->mems) pp_text_add(out, ", memory nodes %s", f->mems);
+    pp_text_add(out, "\n");
+}
+
 static void text_info(const facts *f, pp_text *out)
 {
-    pp_text_add(out, "ppto        %s\nprocessor   %s\nthreads     %" PRIu32 "\n", ppto_version(),
+    pp_text_add(out, "ppto        %s\nprocessor   %s\nthreads     %" PRIu32, ppto_version(),
                 *f->machine.model ? f->machine.model : "unknown", f->threads);
+    if (f->threads < f->asked)
+        pp_text_add(out, " of %" PRIu32 " asked for: executor %s allows no more", f->asked,
+                    pp_executor_name(f->ctx->executor));
+    pp_text_add(out, "\n");
     pp_text_add(out, "executor    %s; built in:", pp_executor_name(f->ctx->executor));
     for (size_t i = 0; pp_executor_at(i); i++) pp_text_add(out, " %s", pp_executor_at(i));
     pp_text_add(out, "\ndevice      %s: %s\n", f->ctx->device_class->name, f->describes);
     text_parts("devices", f->device, f->n_devices, out);
-    pp_text_add(out, "caches      L1d %zu, L2 %zu, L3 %zu bytes\nnuma nodes  %u\n", f->machine.l1d,
-                f->machine.l2, f->machine.l3, f->machine.nodes);
-    pp_text_add(out, "limits      %u of %ld CPUs usable", f->machine.cpus, f->online);
-    if (f->quota) pp_text_add(out, "; the control group grants %u", f->quota);
-    pp_text_add(out, "\n");
+    pp_text_add(out, "caches      L1d %zu, L2 %zu, L3 %zu bytes\n", f->machine.l1d, f->machine.l2,
+                f->machine.l3);
+    text_nodes(f, out);
+    text_limits(f, out);
     text_parts("modules", f->module, f->n_modules, out);
 }
 
@@ -166,6 +250,7 @@ ppto_status ppto_runtime_info(ppto_context *ctx, bool json, char **text)
     *text = NULL;
     if (pp_context_device(ctx, &err) != PPTO_OK) return pp_report(&err);
     find_facts(ctx, &f);
+    if (!f.nodes) return pp_report_new(PPTO_E_NOMEM, "no memory for the topology");
     if (json)
         json_info(&f, &out);
     else

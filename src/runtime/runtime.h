@@ -36,6 +36,7 @@ typedef struct pp_settings { /* options after the environment was read; strings 
     ppto_options o;
     char executor[16], device[16], tier[16], simd[16], memcheck[16];
     char *memcheck_file, *memcheck_suppress; /* of the environment; NULL: none */
+    char *topology;                          /* NULL: this machine */
 } pp_settings;
 /* Free it also after a failure. */
 ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_error *err);
@@ -61,7 +62,9 @@ struct ppto_context {
     const pp_device_class *device_class;
     pp_device *device;
     pp_executor *executor;
-    struct pp_io *io; /* made at the first file that is read or written by pieces: pp_context_io */
+    struct pp_io *io;           /* made at the first file that is read or written by pieces: pp_context_io */
+    struct pp_machine *machine; /* read at the first use: pp_context_machine */
+    pthread_mutex_t machine_lock; /* of it; innermost */
     pp_log log;
     pthread_mutex_t lock; /* library, device, executor creation and both caches; never held while running */
     PP_VEC(pp_kernel_entry *) kernels;

@@ -342,7 +342,12 @@ def explain_keys(ppto):
 def info_keys(ppto):
     info = json.loads(check(ppto("info", "--json"), 0).stdout)
     expect(info["schema"] == "ppto-info/1", info)
-    need(info, "version", "threads", "executors", "devices", "simd", "caches", "numa_nodes", "limits", "modules")
+    need(info, "version", "threads", "executors", "devices", "simd", "caches", "numa_nodes", "nodes", "binding",
+         "limits", "modules")
+    for node in info["nodes"]:
+        need(node, "number", "cpus", "cpu_list", "bytes", "workers")
+    need(info["binding"], "threads", "memory")
+    need(info["limits"], "cgroup", "affinity", "online", "cpuset_cpus", "cpuset_mems")
     for device in info["devices"]:
         need(device, "name", "available", "why_not")
 
