@@ -84,6 +84,8 @@ typedef struct pp_report_stack {
 typedef struct pp_memcheck {
     int level;
     const char *at, *why_incomplete; /* NULL: it is complete */
+    char domain[24]; /* where memory lies: "" the only node of the machine, or a word of memory/placement.h */
+    bool bound;      /* and the system did so */
     uint64_t runs, nodes, epochs, dropped;
     uint64_t current_bytes, peak_bytes, ideal_peak_bytes, avoidable_bytes, peak_node;
     bool has_ideal; /* level 2 */

@@ -131,8 +131,8 @@ static void write_group(const pp_memcheck *r, const pp_report_group *g, pp_text 
     write_use(g, t);
     number(t, "peak_share_bytes", g->peak_share_bytes);
     if (r->has_ideal) number(t, "avoidable_bytes", g->avoidable_bytes);
-    string(t, "domain", "host");
-    boolean(t, "bound", false);
+    string(t, "domain", r->domain[0] != '\0' ? r->domain : "host");
+    boolean(t, "bound", r->bound);
     write_holders(r, g, t);
     pp_text_add(t, "}");
 }

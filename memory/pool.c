@@ -9,6 +9,10 @@
  * thread, and would drop warm pages of a program that runs once a minute.) The header of a free block lies in
  * the block.
  *
+ * On a machine of several memory nodes (pp_pool_set_placer) mapped blocks are bound before they are touched.
+ * Reuse would defeat that, so every placement is a home of its own: a block that was placed for one purpose
+ * goes back there, and serves no other.
+ *
  * One lock; filling with poison and unmapping of what is trimmed happen outside or are rare. */
 #define _GNU_SOURCE
 #include "memory/pool.h"
@@ -36,8 +40,15 @@ enum {
 typedef struct free_block {
     struct free_block *class_next, *class_prev;
     struct free_block *newer, *older;
-    size_t bytes; /* rounded */
+    size_t bytes;  /* rounded */
+    uint64_t home; /* key of its placement */
 } free_block;
+
+/* A block in use that has a placement of its own. */
+typedef struct placed_block {
+    void *block;
+    uint64_t home;
+} placed_block;
 
 struct pp_pool {
     pthread_mutex_t lock; /* of everything below; no other lock is taken under it */
@@ -52,6 +63,8 @@ struct pp_pool {
     pp_ledger *ledger; /* NULL: not watched; then */
     pp_tally tally;    /* counts by operator */
     pp_pool_listener *listeners;
+    pp_placer placer; /* place NULL: one node */
+    PP_VEC(placed_block) placed;
 };
 
 /* Rounds up to the size of a class and names the class: 8 sizes between one power of two and the next. */
@@ -104,11 +117,12 @@ static void system_give(void *block, size_t bytes)
 
 /* ---- lists of free blocks; under the lock ------------------------------------------------------ */
 
-static void push_free(pp_pool *pool, void *memory, size_t bytes, size_t index)
+static void push_free(pp_pool *pool, void *memory, size_t bytes, size_t index, uint64_t home)
 {
     free_block *block = memory;
     if (pool->listened) pp_poison_given(pool, block, bytes, sizeof *block);
-    *block = (free_block){.class_next = pool->classes[index], .older = pool->newest, .bytes = bytes};
+    *block =
+        (free_block){.class_next = pool->classes[index], .older = pool->newest, .bytes = bytes, .home = home};
     if (block->class_next != NULL) block->class_next->class_prev = block;
     pool->classes[index] = block;
     if (block->older != NULL)
@@ -150,6 +164,33 @@ static void shed(pp_pool *pool, uint64_t keep)
     }
 }
 
+/* ---- homes; under the lock ---------------------------------------------------------------------- */
+
+static uint64_t home_of(const pp_pool *pool, size_t rounded, const pp_placement *placement)
+{
+    bool counts = placement != NULL && pool->placer.place != NULL && rounded >= MAP_FROM && !pool->direct;
+    return counts ? placement->key : 0;
+}
+
+/* Without memory for it the block goes back to the pool's own: a wrong place, but no failure. */
+static void remember(pp_pool *pool, void *block, uint64_t home)
+{
+    if (home != 0) (void)!pp_vec_push(&pool->placed, ((placed_block){block, home}));
+}
+
+static uint64_t forget(pp_pool *pool, const void *block)
+{
+    for (size_t i = 0; i < pool->placed.n; i++) {
+        if (pool->placed.at[i].block != block) continue;
+        uint64_t home = pool->placed.at[i].home;
+        pool->placed.at[i] = pool->placed.at[--pool->placed.n];
+        return home;
+    }
+    return 0;
+}
+
+/* ---- taking; under the lock --------------------------------------------------------------------- */
+
 static void *take_new(pp_pool *pool, size_t bytes)
 {
     bool above = pool->limit != 0 && pool->counters.held_bytes + bytes > pool->limit;
@@ -180,13 +221,24 @@ static void give_direct(pp_pool *pool, void *block, size_t bytes)
     pool->counters.held_bytes -= bytes;
 }
 
-static void *take_any(pp_pool *pool, size_t bytes, size_t index)
+/* asked: the bytes of `rounded` that will be used. */
+static void *take_any(pp_pool *pool, size_t asked, size_t rounded, size_t index,
+                      const pp_placement *placement)
 {
-    if (pool->direct) return take_direct(pool, bytes);
+    if (pool->direct) return take_direct(pool, rounded);
+    uint64_t home = home_of(pool, rounded, placement);
     free_block *block = pool->classes[index];
-    if (block == NULL) return take_new(pool, bytes);
-    unlink_free(pool, block, index);
-    return block;
+    while (block != NULL && block->home != home) block = block->class_next;
+    void *taken = block;
+    if (block != NULL) {
+        unlink_free(pool, block, index);
+    } else {
+        taken = take_new(pool, rounded);
+        if (taken != NULL && pool->placer.place != NULL && rounded >= MAP_FROM)
+            pool->placer.place(pool->placer.arg, taken, asked, rounded, placement, false);
+    }
+    if (taken != NULL) remember(pool, taken, home);
+    return taken;
 }
 
 /* ---- interface --------------------------------------------------------------------------------- */
@@ -212,6 +264,7 @@ void pp_pool_destroy(pp_pool *pool)
     pp_poison_close(pool);
     pp_ledger_destroy(pool->ledger);
     pp_tally_free(&pool->tally);
+    pp_vec_free(&pool->placed);
     pthread_mutex_destroy(&pool->lock);
     pp_free(pool);
 }
@@ -222,15 +275,15 @@ static void tell(const pp_pool *pool)
         at->changed(at->arg, &pool->counters);
 }
 
-static ppto_status take_locked(pp_pool *pool, size_t bytes, size_t rounded, size_t index, const pp_tag *tag,
-                               void **out, pp_error *err)
+static ppto_status take_locked(pp_pool *pool, size_t bytes, size_t rounded, size_t index,
+                               const pp_placement *placement, const pp_tag *tag, void **out, pp_error *err)
 {
     pp_pool_counters *counters = &pool->counters;
     uint64_t after = counters->current_bytes + bytes;
     if (pool->limit != 0 && after > pool->limit)
         return pp_fail(err, PPTO_E_LIMIT, "%zu bytes asked for, %llu in use, the limit is %llu", bytes,
                        (unsigned long long)counters->current_bytes, (unsigned long long)pool->limit);
-    *out = take_any(pool, rounded, index);
+    *out = take_any(pool, bytes, rounded, index, placement);
     if (*out == NULL) return pp_fail(err, PPTO_E_NOMEM, "no memory for a block of %zu bytes", bytes);
     counters->takes++;
     counters->current_bytes = after;
@@ -251,12 +304,18 @@ ppto_status pp_pool_take(pp_pool *pool, size_t bytes, void **out, pp_error *err)
 
 ppto_status pp_pool_take_as(pp_pool *pool, size_t bytes, const pp_tag *tag, void **out, pp_error *err)
 {
+    return pp_pool_take_placed(pool, bytes, NULL, tag, out, err);
+}
+
+ppto_status pp_pool_take_placed(pp_pool *pool, size_t bytes, const pp_placement *placement, const pp_tag *tag,
+                                void **out, pp_error *err)
+{
     *out = NULL;
     size_t rounded, index;
     if (!class_of(bytes, &rounded, &index))
         return pp_fail(err, PPTO_E_NOMEM, "no memory for %zu bytes", bytes);
     pthread_mutex_lock(&pool->lock);
-    ppto_status status = take_locked(pool, bytes, rounded, index, tag, out, err);
+    ppto_status status = take_locked(pool, bytes, rounded, index, placement, tag, out, err);
     bool poison = pool->poison;
     pthread_mutex_unlock(&pool->lock);
     if (status == PPTO_OK && poison) memset(*out, POISON_BYTE, bytes);
@@ -279,10 +338,29 @@ void pp_pool_give(pp_pool *pool, void *block, size_t bytes)
     if (pool->direct)
         give_direct(pool, block, rounded);
     else
-        push_free(pool, block, rounded, index);
+        push_free(pool, block, rounded, index, pool->placed.n != 0 ? forget(pool, block) : 0);
     pool->counters.current_bytes -= bytes;
     tell(pool);
     pthread_mutex_unlock(&pool->lock);
+}
+
+void pp_pool_move(pp_pool *pool, void *block, size_t bytes, const pp_placement *placement)
+{
+    size_t rounded, index;
+    if (block == NULL || !class_of(bytes, &rounded, &index)) return;
+    pthread_mutex_lock(&pool->lock);
+    uint64_t home = home_of(pool, rounded, placement);
+    if (home != 0) {
+        (void)forget(pool, block);
+        remember(pool, block, home);
+        pool->placer.place(pool->placer.arg, block, bytes, rounded, placement, true);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pp_pool_set_placer(pp_pool *pool, const pp_placer *placer)
+{
+    pool->placer = *placer;
 }
 
 ppto_status pp_pool_watch(pp_pool *pool, int level)

@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "memory/ledger.h"
+#include "memory/placement.h"
 #include "memory/tally.h"
 
 typedef struct pp_pool pp_pool;
@@ -26,6 +27,14 @@ void pp_pool_destroy(pp_pool *pool); /* NULL is fine */
 ppto_status pp_pool_take(pp_pool *pool, size_t bytes, void **out, pp_error *err);
 /* The same, and the ledger is told what it is (NULL: nobody says). */
 ppto_status pp_pool_take_as(pp_pool *pool, size_t bytes, const pp_tag *tag, void **out, pp_error *err);
+/* The same, with pages of its own where that counts (mapped blocks, on a machine of several nodes): a free
+ * block is taken only if it was placed alike. NULL: as the pool places everything. */
+ppto_status pp_pool_take_placed(pp_pool *pool, size_t bytes, const pp_placement *placement, const pp_tag *tag,
+                                void **out, pp_error *err);
+/* Moves the pages of a block that is held. */
+void pp_pool_move(pp_pool *pool, void *block, size_t bytes, const pp_placement *placement);
+/* Before the first take. */
+void pp_pool_set_placer(pp_pool *pool, const pp_placer *placer);
 void pp_pool_give(pp_pool *pool, void *block, size_t bytes); /* the bytes asked for; NULL is fine */
 void pp_pool_set_limit(pp_pool *pool, uint64_t bytes);       /* of current_bytes; 0: none */
 uint64_t pp_pool_get_limit(const pp_pool *pool);

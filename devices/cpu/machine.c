@@ -130,11 +130,19 @@ uint32_t pp_machine_here(void *arg)
     return domain != PP_NO_DOMAIN ? domain : 0;
 }
 
-int pp_machine_bind(pp_machine *machine, void *at, size_t bytes, const uint32_t *nodes, uint32_t n)
+bool pp_machine_find_node(const pp_machine *machine, unsigned number, uint32_t *index)
+{
+    for (*index = 0; *index < machine->n_nodes; ++*index)
+        if (machine->node[*index].number == number) return true;
+    return false;
+}
+
+int pp_machine_bind(pp_machine *machine, void *at, size_t bytes, const uint32_t *nodes, uint32_t n,
+                    bool moves)
 {
     int result = -1;
     if (machine->atlas == NULL) return 0;
-    if (machine->this_system) result = pp_atlas_bind_memory(machine->atlas, at, bytes, nodes, n);
+    if (machine->this_system) result = pp_atlas_bind_memory(machine->atlas, at, bytes, nodes, n, moves);
     note(&machine->memory, &machine->memory_errno, result);
     return result;
 }
@@ -144,7 +152,7 @@ static void probe_memory(pp_machine *machine)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *at = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) return;
-    for (uint32_t i = 0; i < machine->n_nodes; i++) (void)pp_machine_bind(machine, at, page, &i, 1);
+    for (uint32_t i = 0; i < machine->n_nodes; i++) (void)pp_machine_bind(machine, at, page, &i, 1, false);
     munmap(at, page);
 }
 

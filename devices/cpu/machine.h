@@ -59,8 +59,10 @@ uint32_t pp_machine_here(void *machine);
 
 /* Binds pages, before their first touch, to the nodes of `nodes` (indices in node[], not numbers): one node,
  * or taking turns page by page. Not strict: a full node lends from others. at and bytes are whole pages.
- * returns 0; an errno; -1: not this machine */
-int pp_machine_bind(pp_machine *machine, void *at, size_t bytes, const uint32_t *nodes, uint32_t n);
+ * moves: what is there already goes along. returns 0; an errno; -1: not this machine */
+int pp_machine_bind(pp_machine *machine, void *at, size_t bytes, const uint32_t *nodes, uint32_t n,
+                    bool moves);
+bool pp_machine_find_node(const pp_machine *machine, unsigned number, uint32_t *index);
 /* Tries both bindings on the calling thread and a page, for the states above; then all is as before. */
 void pp_machine_probe(pp_machine *machine);
 const char *pp_binding_text(int state); /* "bound", "not this system", "refused", "nothing to bind" */
@@ -80,6 +82,7 @@ int pp_atlas_bind_thread(const pp_atlas *atlas, uint32_t domain, void **before);
 void pp_atlas_restore(const pp_atlas *atlas, void *before);
 bool pp_atlas_thread_is_in(const pp_atlas *atlas, uint32_t domain);
 /* Of nodes by their place in what pp_atlas_nodes filled. 0 or an errno. */
-int pp_atlas_bind_memory(const pp_atlas *atlas, void *at, size_t bytes, const uint32_t *nodes, uint32_t n);
+int pp_atlas_bind_memory(const pp_atlas *atlas, void *at, size_t bytes, const uint32_t *nodes, uint32_t n,
+                         bool moves);
 
 #endif

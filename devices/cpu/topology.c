@@ -191,13 +191,15 @@ bool pp_atlas_thread_is_in(const pp_atlas *atlas, uint32_t domain)
     return in;
 }
 
-int pp_atlas_bind_memory(const pp_atlas *atlas, void *at, size_t bytes, const uint32_t *nodes, uint32_t n)
+int pp_atlas_bind_memory(const pp_atlas *atlas, void *at, size_t bytes, const uint32_t *nodes, uint32_t n,
+                         bool moves)
 {
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
     if (set == NULL) return ENOMEM;
     for (uint32_t i = 0; i < n; i++) hwloc_bitmap_set(set, atlas->number[nodes[i]]);
     hwloc_membind_policy_t policy = n > 1 ? HWLOC_MEMBIND_INTERLEAVE : HWLOC_MEMBIND_BIND;
-    int failed = hwloc_set_area_membind(atlas->topology, at, bytes, set, policy, HWLOC_MEMBIND_BYNODESET);
+    int flags = HWLOC_MEMBIND_BYNODESET | (moves ? HWLOC_MEMBIND_MIGRATE : 0);
+    int failed = hwloc_set_area_membind(atlas->topology, at, bytes, set, policy, flags);
     int reason = failed ? (errno != 0 ? errno : ENOSYS) : 0;
     hwloc_bitmap_free(set);
     return reason;

@@ -45,7 +45,7 @@ bool pp_atlas_thread_is_in(PP_UNUSED const pp_atlas *atlas, PP_UNUSED uint32_t d
 }
 
 int pp_atlas_bind_memory(PP_UNUSED const pp_atlas *atlas, PP_UNUSED void *at, PP_UNUSED size_t bytes,
-                         PP_UNUSED const uint32_t *nodes, PP_UNUSED uint32_t n)
+                         PP_UNUSED const uint32_t *nodes, PP_UNUSED uint32_t n, PP_UNUSED bool moves)
 {
     return 0;
 }

@@ -51,6 +51,12 @@ PPTO_API ppto_array *ppto_array_fill(ppto_context *ctx, ppto_dtype dtype, int ra
 PPTO_API ppto_array *ppto_array_retain(ppto_array *array); /* returns array */
 PPTO_API void ppto_array_release(ppto_array *array);       /* NULL is fine */
 
+/* Moves the array's memory to other nodes, as the option "placement" says it for all of a context. What ppto
+ * does not own, what is under 1 MiB, and machines of one node stay as they are; what the system refuses
+ * stays, too, and ppto_runtime_info tells. returns PPTO_OK; E_VALUE for NULL, other words, a node that is not
+ * there; E_FORKED. threads: none may use the array meanwhile */
+PPTO_API ppto_status ppto_array_place(ppto_array *array, const char *placement);
+
 PPTO_API ppto_dtype ppto_array_dtype(const ppto_array *array);
 PPTO_API int ppto_array_rank(const ppto_array *array);
 PPTO_API const int64_t *ppto_array_shape(const ppto_array *array);

@@ -44,14 +44,17 @@ typedef struct ppto_options {
     const char *memcheck; /* PPTO_MEMCHECK: "off" (default), "report", "error" (ppto/memcheck.h) */
     int memcheck_level; /* PPTO_MEMCHECK_LEVEL 0–3; 0: 1 where memcheck is on, else off; -1: without looking
                            at the environment */
-    const char *topology; /* PPTO_TOPOLOGY: memory nodes and their CPUs: "" this machine (default), "flat" as
-                             if it had one node, or a description of another: a synthetic one of hwloc, or the
-                             path of an XML file of it; after "this-system " it is taken for this machine */
+    const char *topology;  /* PPTO_TOPOLOGY: memory nodes and their CPUs: "" this machine (default), "flat" as
+                              if it had one node, or a description of another: a synthetic one of hwloc, or the
+                              path of an XML file of it; after "this-system " it is taken for this machine */
+    const char *placement; /* PPTO_PLACEMENT: on which memory nodes tensors of 1 MiB and more lie: "split"
+                              (default): each part with the threads that work on it; "interleave": page by
+                              page in turn; "first_touch"; "bind:N": all on node N (docs/memory.md) */
 } ppto_options;
 #define PPTO_OPTIONS_INIT                                                                                    \
     {                                                                                                        \
         sizeof(ppto_options), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, false, false, NULL, NULL, NULL, 0,   \
-            NULL                                                                                             \
+            NULL, NULL                                                                                       \
     }
 
 /* Creates a context; no thread is started before the first run. options NULL: the environment and defaults.

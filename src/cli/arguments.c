@@ -122,6 +122,8 @@ static const option_row rows[] = {
      "a number, 0 for all"},
     {"topology=TEXT", 0, ALL, "memory nodes: flat, or a description of hwloc", WORD, TO(context.topology), 0,
      0, NULL},
+    {"placement=WORD", 0, ALL, "where memory lies: split, interleave, first_touch or bind:N", WORD,
+     TO(context.placement), 0, 0, NULL},
     {"executor=NAME", 0, ALL, "tbb, pthread, serial or sim", WORD, TO(context.executor), 0, 0, NULL},
     {"device=NAME", 0, ALL, "cpu or reference", WORD, TO(context.device), 0, 0, NULL},
     {"tier=NAME", 0, ALL, "auto, interp or jit", WORD, TO(context.tier), 0, 0, NULL},

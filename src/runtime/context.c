@@ -95,22 +95,24 @@ ppto_status ppto_context_create(ppto_context **out, const ppto_options *options)
     *out = NULL;
     ppto_context *ctx = pp_calloc(1, sizeof *ctx);
     if (!ctx) return pp_report_new(PPTO_E_NOMEM, "out of memory");
+    pthread_mutex_init(&ctx->machine_lock, NULL);
     ppto_status status = pp_settings_read(options, &ctx->settings, &err);
     if (status == PPTO_OK && ctx->settings.topology)
         status = pp_machine_open(ctx->settings.topology, &ctx->machine, &err);
     if (status == PPTO_OK) status = pp_pool_create(&ctx->pool);
     if (status == PPTO_OK) status = watch(ctx, &err);
+    if (status == PPTO_OK) status = pp_context_place(ctx, &err);
     if (status != PPTO_OK) {
         pp_fail(&err, status, "%s", ppto_status_text(status));
         pp_pool_destroy(ctx->pool);
         pp_free(ctx->suppressions);
         pp_machine_close(ctx->machine);
         pp_settings_free(&ctx->settings);
+        pthread_mutex_destroy(&ctx->machine_lock);
         pp_free(ctx);
         return pp_report(&err);
     }
     pthread_mutex_init(&ctx->lock, NULL);
-    pthread_mutex_init(&ctx->machine_lock, NULL);
     ctx->process = pp_process_mark();
     ctx->log = (pp_log){ctx->settings.o.log, ctx->settings.o.log_arg, ctx->settings.o.log_level};
     pp_pool_set_limit(ctx->pool, ctx->settings.o.memory_limit);

@@ -4,28 +4,41 @@
  * error of the options. */
 #include "runtime/domains.h"
 
+#include <string.h>
+
 #include "devices/cpu/topology.h"
+
+/* What the user asked for, else what affinity and quotas allow, divided as the CPUs are. */
+static pp_domains divide(const ppto_context *ctx, const pp_machine *machine)
+{
+    const int asked = ctx->settings.o.threads;
+    pp_domains domains = {.n = machine->n_domains};
+    pp_topology topology;
+    pp_topology_os(&topology);
+    for (uint32_t d = 0; d < domains.n; d++) domains.workers[d] = machine->node[machine->node_of[d]].cpus;
+    pp_domains_spread(&domains, asked > 0 ? (uint32_t)asked : topology.cpus > 0 ? topology.cpus : 1);
+    return domains;
+}
 
 ppto_status pp_context_machine(ppto_context *ctx, pp_machine **out, pp_error *err)
 {
     pthread_mutex_lock(&ctx->machine_lock);
     ppto_status status = ctx->machine ? PPTO_OK : pp_machine_open(ctx->settings.topology, &ctx->machine, err);
+    if (status == PPTO_OK && ctx->shares.n == 0) {
+        pp_domains domains = divide(ctx, ctx->machine);
+        if (strcmp(ctx->settings.executor, "serial") == 0) pp_domains_spread(&domains, 1);
+        ctx->shares = pp_shares_of(domains.workers, domains.n);
+    }
     *out = ctx->machine;
     pthread_mutex_unlock(&ctx->machine_lock);
     return status;
 }
 
-/* What the user asked for, else what affinity and quotas allow, divided as the CPUs are. */
 ppto_status pp_context_domains(ppto_context *ctx, pp_domains *out, pp_error *err)
 {
-    const int asked = ctx->settings.o.threads;
     pp_machine *machine;
-    pp_topology topology;
     PP_TRY(pp_context_machine(ctx, &machine, err));
-    pp_topology_os(&topology);
-    *out = (pp_domains){.n = machine->n_domains};
-    for (uint32_t d = 0; d < out->n; d++) out->workers[d] = machine->node[machine->node_of[d]].cpus;
-    pp_domains_spread(out, asked > 0 ? (uint32_t)asked : topology.cpus > 0 ? topology.cpus : 1);
+    *out = divide(ctx, machine);
     if (out->n == 1) return PPTO_OK;
     out->enter = pp_machine_enter;
     out->leave = pp_machine_leave;

@@ -266,7 +266,7 @@ static ppto_status run_group(void *object, uint32_t phase, uint32_t task, void *
 static ppto_status take(void *arg, size_t bytes, void **out, pp_error *err)
 {
     static const pp_tag tag = {.kind = PP_BLOCK_SCRATCH, .hold = PP_HOLD_PLAN};
-    return pp_pool_take_as(arg, bytes, &tag, out, err);
+    return pp_pool_take_placed(arg, bytes, &pp_scratch_placement, &tag, out, err);
 }
 static void give(void *arg, void *block, size_t bytes)
 {
@@ -337,7 +337,10 @@ static ppto_status lay_out(pp_instance *in, pp_error *err)
         status = pp_layout_plan(&problem, &in->layout);
         if (status == PPTO_OK && PP_PLAN_VERIFY && b.rows.n <= 512)
             status = pp_layout_verify(&problem, &in->layout, err);
-        if (status == PPTO_OK) pp_instance_watch(in, b.rows.at, b.rows.n, b.of_prim);
+        if (status == PPTO_OK) {
+            pp_instance_watch(in, b.rows.at, b.rows.n, b.of_prim);
+            pp_instance_place(in, b.rows.at, b.rows.n);
+        }
         if (status == PPTO_OK) status = make_steps(in, first, needs, err);
     }
     pp_free(first);

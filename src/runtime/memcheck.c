@@ -11,6 +11,7 @@
 #include "files/fdio.h"
 #include "files/sink.h"
 #include "ppto/memcheck.h"
+#include "runtime/domains.h"
 #include "runtime/runtime.h"
 
 enum { MOST_SUPPRESSIONS = 1 << 20 };
@@ -53,6 +54,7 @@ ppto_status pp_memcheck_suppressions(const char *path, char **text, pp_error *er
 static ppto_status make(ppto_context *ctx, const char *at, pp_memcheck *out, pp_error *err)
 {
     ppto_status status = pp_memcheck_make(ctx->ledger, ctx->stacks, at, ctx->suppressions, out);
+    pp_placing_tell(ctx, out->domain, &out->bound);
     return status == PPTO_OK ? status : pp_fail(err, status, "memcheck: %s", ppto_status_text(status));
 }
 

@@ -100,11 +100,17 @@ static ppto_status read_memcheck(pp_settings *out, pp_error *err)
     return PPTO_OK;
 }
 
-static ppto_status read_topology(pp_settings *out)
+static ppto_status read_topology(pp_settings *out, pp_error *err)
 {
     const char *from = out->o.topology ? out->o.topology : getenv("PPTO_TOPOLOGY");
     if (from && *from && !(out->topology = pp_strdup(from))) return PPTO_E_NOMEM;
     out->o.topology = out->topology;
+    const char *pages = out->o.placement, *source = "placement";
+    if (!pages && (pages = getenv("PPTO_PLACEMENT")) != NULL && *pages) source = "PPTO_PLACEMENT";
+    if (pages && *pages && !pp_pages_parse(pages, &out->pages))
+        return pp_fail(err, PPTO_E_VALUE, "%s: unknown value \"%.100s\", expected one of: " PP_PAGES_WORDS,
+                       source, pages);
+    out->o.placement = NULL; /* read */
     return PPTO_OK;
 }
 
@@ -145,6 +151,6 @@ ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_e
     o->device = out->device;
     o->tier = out->tier;
     o->simd = out->simd[0] ? out->simd : NULL;
-    PP_TRY(read_topology(out));
+    PP_TRY(read_topology(out, err));
     return read_memcheck(out, err);
 }

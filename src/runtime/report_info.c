@@ -28,7 +28,8 @@ typedef struct facts {
     uint32_t threads, asked; /* may run at once; were wanted */
     pp_machine *nodes;
     char cpus[256], mems[256]; /* of the cpusets, "": none */
-    const char *describes;     /* the context's device */
+    char placement[PP_PAGES_ROOM];
+    const char *describes; /* the context's device */
 } facts;
 
 static void add_part(part *list, size_t *n, const char *name, bool available, const char *why_not)
@@ -80,6 +81,8 @@ static void find_modules(facts *f)
 static void find_nodes(ppto_context *ctx, facts *f)
 {
     pp_error err = {0};
+    char room[PP_PAGES_ROOM];
+    snprintf(f->placement, sizeof f->placement, "%s", pp_pages_text(&ctx->settings.pages, room));
     if (pp_context_machine(ctx, &f->nodes, &err) == PPTO_OK) pp_machine_probe(f->nodes);
     if (!pp_topology_cpuset("", "cpus", f->cpus, sizeof f->cpus)) f->cpus[0] = '\0';
     if (!pp_topology_cpuset("", "mems", f->mems, sizeof f->mems)) f->mems[0] = '\0';
@@ -132,8 +135,9 @@ static void json_nodes(const facts *f, pp_text *out)
                     ", \"workers\": %" PRIu32 "}",
                     i ? "," : "", node->number, node->cpus, node->list, node->bytes, workers_of(f, node));
     }
-    pp_text_add(out, "],\n  \"binding\": {\"threads\": \"%s\", \"memory\": \"%s\"},\n",
-                pp_binding_text(f->nodes->threads), pp_binding_text(f->nodes->memory));
+    pp_text_add(out,
+                "],\n  \"binding\": {\"threads\": \"%s\", \"memory\": \"%s\"},\n  \"placement\": \"%s\",\n",
+                pp_binding_text(f->nodes->threads), pp_binding_text(f->nodes->memory), f->placement);
 }
 
 static void json_list(const char *key, const char *list, pp_text *out)
@@ -210,7 +214,7 @@ static void text_nodes(const facts *f, pp_text *out)
     if (m->n_nodes == 1) return;
     text_binding("binding     threads:", m->threads, m->threads_errno, out);
     text_binding(", memory:", m->memory, m->memory_errno, out);
-    pp_text_add(out, "\n");
+    pp_text_add(out, "\nplacement   %s\n", f->placement);
 }
 
 static void text_limits(const facts *f, pp_text *out)

@@ -188,8 +188,8 @@ static bool writes_after(const pp_run_state *r)
 
 static ppto_status take_slab(pp_run_state *r)
 {
-    pp_pool *pool = r->p->ctx->pool;
-    ppto_status status = pp_pool_take_as(pool, (size_t)r->in->layout.bytes, &r->in->slab, &r->slab, r->err);
+    ppto_status status = pp_pool_take_placed(r->p->ctx->pool, (size_t)r->in->layout.bytes, r->in->lies,
+                                             &r->in->slab, &r->slab, r->err);
     if (status != PPTO_OK) pp_memcheck_blame(r->p->ctx, r->err);
     return status;
 }

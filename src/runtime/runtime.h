@@ -37,6 +37,7 @@ typedef struct pp_settings { /* options after the environment was read; strings 
     char executor[16], device[16], tier[16], simd[16], memcheck[16];
     char *memcheck_file, *memcheck_suppress; /* of the environment; NULL: none */
     char *topology;                          /* NULL: this machine */
+    pp_pages pages;                          /* where memory lies */
 } pp_settings;
 /* Free it also after a failure. */
 ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_error *err);
@@ -64,7 +65,9 @@ struct ppto_context {
     pp_executor *executor;
     struct pp_io *io;           /* made at the first file that is read or written by pieces: pp_context_io */
     struct pp_machine *machine; /* read at the first use: pp_context_machine */
-    pthread_mutex_t machine_lock; /* of it; innermost */
+    pthread_mutex_t machine_lock; /* of it and shares; innermost */
+    pp_shares shares;             /* of its domains, for memory */
+    bool placed;                  /* there may be several nodes */
     pp_log log;
     pthread_mutex_t lock; /* library, device, executor creation and both caches; never held while running */
     PP_VEC(pp_kernel_entry *) kernels;
@@ -340,7 +343,8 @@ typedef struct pp_sync_step { /* the object of a step that is no group */
 
 typedef struct pp_instance {
     pp_plan *plan;
-    int64_t *key; /* sizes of names, then strides of inputs */
+    const pp_placement *lies; /* the slab; NULL: as all memory of the context */
+    int64_t *key;             /* sizes of names, then strides of inputs */
     size_t n_key;
     int64_t *names;
     size_t n_names;

@@ -342,7 +342,7 @@ def explain_keys(ppto):
 def info_keys(ppto):
     info = json.loads(check(ppto("info", "--json"), 0).stdout)
     expect(info["schema"] == "ppto-info/1", info)
-    need(info, "version", "threads", "executors", "devices", "simd", "caches", "numa_nodes", "nodes", "binding",
+    need(info, "version", "threads", "executors", "devices", "simd", "caches", "numa_nodes", "nodes", "binding", "placement",
          "limits", "modules")
     for node in info["nodes"]:
         need(node, "number", "cpus", "cpu_list", "bytes", "workers")

@@ -23,7 +23,7 @@ static const char *const texts[] = {
     "input x: f32[300, 257]\na = sum(x * x)\noutput y = (x - mean(x, axis=0)) / (a + 1)\n",
     "input x: f32[300, 257]\noutput y = sum(x[:, 7]) + sum(relu(x)) * max(x)\n",
 };
-enum { TEXTS = sizeof texts / sizeof *texts, MOST = 1 << 20 };
+enum { TEXTS = sizeof texts / sizeof *texts, MOST = 8 << 20 };
 
 /* NULL: not built in. */
 static ppto_context *make_context(const char *executor, const char *topology, int threads)
@@ -41,6 +41,9 @@ static ppto_context *make_context(const char *executor, const char *topology, in
     return ctx;
 }
 
+static ppto_stats last_stats;
+static int64_t shape[2] = {300, 257};
+
 /* All outputs of the text, one after the other. */
 static size_t run_text(ppto_context *ctx, const char *text, unsigned char *bytes)
 {
@@ -50,7 +53,6 @@ static size_t run_text(ppto_context *ctx, const char *text, unsigned char *bytes
     char **names = NULL;
     size_t n = 0, at = 0;
     ppto_array *out[4] = {NULL};
-    const int64_t shape[] = {300, 257};
     cr_assert_eq(ppto_parse_program(g, text, strlen(text), NULL, NULL, NULL, &n, &outputs, &names), PPTO_OK,
                  "%s", ppto_error_text(NULL));
     cr_assert_eq(ppto_compile(n, outputs, &p), PPTO_OK, "%s", ppto_error_text(NULL));
@@ -70,6 +72,8 @@ static size_t run_text(ppto_context *ctx, const char *text, unsigned char *bytes
         at += size;
         ppto_array_release(out[i]);
     }
+    last_stats = (ppto_stats){.size = sizeof last_stats};
+    ppto_program_stats(p, &last_stats);
     ppto_array_release(x);
     ppto_program_destroy(p);
     return at;
@@ -94,6 +98,63 @@ Test(topologies, results_are_the_same_bytes, .timeout = 300)
                 }
                 ppto_context_destroy(ctx);
             }
+}
+
+/* Everything that may lie somewhere else, on a machine where half of the bindings are refused. */
+Test(topologies, placement_changes_neither_bytes_nor_what_is_counted, .timeout = 300)
+{
+    static const char *const words[] = {"split", "interleave", "first_touch", "bind:0", "bind:1"};
+    const char *text =
+        "input x: f32[1100, 700]\na = x.T @ x\noutput y = softmax(a @ a) @ (a + 1)\noutput b = a @ x.T\n";
+    shape[0] = 1100;
+    shape[1] = 700;
+    ppto_context *flat = make_context("pthread", "flat", 4);
+    size_t size = run_text(flat, text, expected[0]);
+    ppto_stats before = last_stats;
+    ppto_context_destroy(flat);
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+        ppto_context *ctx = NULL;
+        ppto_options o = PPTO_OPTIONS_INIT;
+        o.topology = "this-system node:2 core:1 pu:1";
+        o.placement = words[w];
+        o.executor = "pthread";
+        o.threads = 4;
+        o.grain = 1000;
+        if (ppto_context_create(&ctx, &o) == PPTO_E_UNSUPPORTED) cr_skip_test("built without hwloc");
+        if (!ctx) continue; /* CPU 1 is not ours: there is no node 1 then */
+        cr_expect_eq(run_text(ctx, text, found), size);
+        cr_expect_eq(memcmp(found, expected[0], size), 0, "%s", words[w]);
+        cr_expect_eq(last_stats.predicted_peak_bytes, before.predicted_peak_bytes, "%s", words[w]);
+        cr_expect_eq(last_stats.measured_peak_bytes, before.measured_peak_bytes, "%s", words[w]);
+        ppto_context_destroy(ctx);
+    }
+}
+
+Test(topologies, an_array_is_moved_and_stays_what_it_is)
+{
+    shape[0] = shape[1] = 1000;
+    ppto_context *ctx = make_context("serial", "this-system node:2 core:1 pu:1", 2);
+    if (!ctx) cr_skip_test("not built in");
+    float numbers[4] = {1, 2, 3, 4};
+    ppto_array *a = ppto_array_fill(ctx, PPTO_F32, 2, shape, "random(3)", "x");
+    ppto_array *b = ppto_array_copy_of(ctx, PPTO_F32, 2, shape, ppto_array_data(a));
+    ppto_array *wrapped = ppto_array_wrap(ctx, numbers, PPTO_F32, 1, (const int64_t[]){4}, NULL, NULL, NULL);
+    const void *data = ppto_array_data(a);
+    static const char *const words[] = {"interleave", "bind:0", "split", "first_touch"};
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+        cr_expect_eq(ppto_array_place(a, words[w]), PPTO_OK, "%s", ppto_error_text(ctx));
+        cr_expect(ppto_array_data(a) == data && memcmp(data, ppto_array_data(b), 4000000) == 0, "%s",
+                  words[w]);
+    }
+    cr_expect_eq(ppto_array_place(wrapped, "interleave"), PPTO_OK, "the caller's memory stays");
+    cr_expect_eq(ppto_array_place(a, "elsewhere"), PPTO_E_VALUE);
+    cr_expect_not_null(strstr(ppto_error_text(ctx), "interleave"));
+    cr_expect_eq(ppto_array_place(a, "bind:99"), PPTO_E_VALUE);
+    cr_expect_eq(ppto_array_place(NULL, "split"), PPTO_E_VALUE);
+    ppto_array_release(a);
+    ppto_array_release(b);
+    ppto_array_release(wrapped);
+    ppto_context_destroy(ctx);
 }
 
 static void expect_info(const char *topology, int threads, const char *executor, const char *part)

@@ -130,7 +130,7 @@ Test(machine, nothing_is_bound_to_another_machine)
     cpu_set_t after = affinity();
     cr_expect(CPU_EQUAL(&before, &after));
     cr_expect_eq(pp_machine_here(machine), 0u);
-    cr_expect_eq(pp_machine_bind(machine, page, sizeof page, nodes, 2), -1);
+    cr_expect_eq(pp_machine_bind(machine, page, sizeof page, nodes, 2, false), -1);
     cr_expect(machine->threads == PP_BIND_FOREIGN && machine->memory == PP_BIND_FOREIGN);
     cr_expect_str_eq(pp_binding_text(machine->memory), "not this system");
     pp_machine_close(machine);
@@ -186,11 +186,11 @@ Test(machine, memory_that_cannot_be_bound_is_used_all_the_same)
     const uint32_t nodes[] = {1, 0};
     char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     cr_assert_neq(at, MAP_FAILED);
-    int result = pp_machine_bind(machine, at, bytes, nodes, 1); /* there may be no node 1 here */
+    int result = pp_machine_bind(machine, at, bytes, nodes, 1, false); /* there may be no node 1 here */
     cr_expect_geq(result, 0);
     cr_expect_eq(machine->memory, result == 0 ? PP_BIND_BOUND : PP_BIND_REFUSED);
     cr_expect_eq(machine->memory_errno, result);
-    (void)pp_machine_bind(machine, at, bytes, nodes, 2);
+    (void)pp_machine_bind(machine, at, bytes, nodes, 2, false);
     memset(at, 1, bytes);
     munmap(at, bytes);
     pp_machine_probe(machine);
