@@ -190,10 +190,9 @@ static ppto_status make_slots(pp_dispatch *dispatch)
         dispatch->slots[i].dispatch = dispatch;
         dispatch->slots[i].index = i;
     }
-    const pp_domains *domains = &dispatch->executor->domains;
-    for (uint32_t i = 0, round = 0; i < dispatch->n_slots && dispatch->n_sets != 1; round++)
-        for (uint32_t d = 0; d < domains->n; d++)
-            if (round < domains->workers[d] && i < dispatch->n_slots) dispatch->slots[i++].job.domain = d;
+    pp_turn turn = {0};
+    for (uint32_t i = 0; i < dispatch->n_slots && dispatch->n_sets != 1; i++)
+        dispatch->slots[i].job.domain = pp_domains_next(&dispatch->executor->domains, &turn);
     return PPTO_OK;
 }
 

@@ -28,6 +28,12 @@ typedef struct pp_domains {
 /* Divides `workers` over the domains in proportion to what they have now; every one gets a worker if there
  * are enough. */
 void pp_domains_spread(pp_domains *domains, uint32_t workers);
+/* Workers are numbered so that domains take turns. Gives the domain of the first worker when *turn is zero,
+ * and of the next one with each call. */
+typedef struct pp_turn {
+    uint32_t round, domain;
+} pp_turn;
+uint32_t pp_domains_next(const pp_domains *domains, pp_turn *turn);
 /* The same as pp_executor_create, on these domains (copied; arg must outlive it). In total at least one
  * worker. */
 ppto_status pp_executor_create_in(const char *name, const pp_domains *domains, uint64_t seed,

@@ -137,6 +137,13 @@ void pp_domains_spread(pp_domains *domains, uint32_t workers)
     }
 }
 
+uint32_t pp_domains_next(const pp_domains *domains, pp_turn *turn)
+{
+    for (;; turn->round++, turn->domain = 0)
+        while (turn->domain < domains->n)
+            if (turn->round < domains->workers[turn->domain++]) return turn->domain - 1;
+}
+
 const pp_domains *pp_executor_domains(const pp_executor *executor)
 {
     return &executor->domains;

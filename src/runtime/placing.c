@@ -4,6 +4,7 @@
  * tensor by tensor, as its layout has them. What the system refuses stays where it is touched first; `info`
  * and memcheck tell. On one node nothing of this is ever called. */
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/domains.h"
 
@@ -22,6 +23,18 @@ static void bind_part(void *arg, size_t offset, size_t bytes, uint32_t domain)
     const placed_run *run = arg;
     const uint32_t node = run->machine->node_of[domain];
     (void)pp_machine_bind(run->machine, run->block + offset, bytes, &node, 1, run->moves);
+}
+
+/* Once: that some memory is not where it should be. The log's function must not call ppto, so the lock does
+ * no harm. */
+static void tell_refusal(ppto_context *ctx)
+{
+    const pp_machine *machine = ctx->machine;
+    if (atomic_load_explicit(&machine->memory, memory_order_relaxed) != PP_BIND_REFUSED || ctx->refusal_told)
+        return;
+    ctx->refusal_told = true;
+    pp_log_line(&ctx->log, 1, "memory is not bound to its nodes: %s",
+                strerror(atomic_load_explicit(&machine->memory_errno, memory_order_relaxed)));
 }
 
 static void place(void *arg, void *block, size_t bytes, size_t mapped, const pp_placement *placement,
@@ -48,6 +61,7 @@ static void place(void *arg, void *block, size_t bytes, size_t mapped, const pp_
                            placement ? placement->n_extents : 0, bytes, mapped, bind_part, &run);
         break;
     }
+    tell_refusal(ctx);
 }
 
 static ppto_status check_node(ppto_context *ctx, const char *source, const pp_pages *pages, pp_error *err)

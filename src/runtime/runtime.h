@@ -68,6 +68,7 @@ struct ppto_context {
     pthread_mutex_t machine_lock; /* of it and shares; innermost */
     pp_shares shares;             /* of its domains, for memory */
     bool placed;                  /* there may be several nodes */
+    bool refusal_told;            /* under the lock of the pool */
     pp_log log;
     pthread_mutex_t lock; /* library, device, executor creation and both caches; never held while running */
     PP_VEC(pp_kernel_entry *) kernels;

@@ -96,13 +96,26 @@ static ppto_status step_of(pp_trace_view *view, const pp_trace_event *e, uint32_
 
 /* ---- lanes and spans -------------------------------------------------------------------------------- */
 
+/* Of several domains any worker's place may be the caller's. */
+static void name_worker(const pp_trace_view *view, uint32_t number, char *name, size_t room)
+{
+    const pp_domains *domains = pp_executor_domains(view->trace->ctx->executor);
+    pp_turn turn = {0};
+    uint32_t domain = 0;
+    for (uint32_t i = 0; i <= number && domains->n > 1; i++) domain = pp_domains_next(domains, &turn);
+    if (domains->n > 1)
+        snprintf(name, room, "worker %u (domain %u)", number, domain);
+    else
+        snprintf(name, room, number == 0 ? "worker 0 (caller)" : "worker %u", number);
+}
+
 static ppto_status add_lane(pp_trace_view *view, uint32_t source, pp_lane_kind kind, uint32_t number)
 {
     static const char *const names[] = {"planning", "runs", "worker", "streams", "files"};
     pp_view_lane lane = {source, kind, number, ""};
-    if (kind == PP_LANE_WORKER && number == 0)
-        snprintf(lane.name, sizeof lane.name, "worker 0 (caller)");
-    else if (kind == PP_LANE_WORKER || number != 0)
+    if (kind == PP_LANE_WORKER)
+        name_worker(view, number, lane.name, sizeof lane.name);
+    else if (number != 0)
         snprintf(lane.name, sizeof lane.name, "%s %u", names[kind], number);
     else
         snprintf(lane.name, sizeof lane.name, "%s", names[kind]);

@@ -18,10 +18,10 @@ static const char *const topologies[] = {
 };
 static const char *const executors[] = {"serial", "sim", "pthread", "tbb"};
 static const char *const texts[] = {
-    "input x: f32[300, 257]\noutput y = softmax(x * 2) @ (x.T + 1)\n",
-    "input x: f32[300, 257]\noutput y = cumulative_sum(exp(x), axis=0)\noutput m = mean(x, axis=1)\n",
-    "input x: f32[300, 257]\na = sum(x * x)\noutput y = (x - mean(x, axis=0)) / (a + 1)\n",
-    "input x: f32[300, 257]\noutput y = sum(x[:, 7]) + sum(relu(x)) * max(x)\n",
+    "input x: f32[120, 257]\noutput y = softmax(x * 2) @ (x.T + 1)\n",
+    "input x: f32[120, 257]\noutput y = cumulative_sum(exp(x), axis=0)\noutput m = mean(x, axis=1)\n",
+    "input x: f32[120, 257]\na = sum(x * x)\noutput y = (x - mean(x, axis=0)) / (a + 1)\n",
+    "input x: f32[120, 257]\noutput y = sum(x[:, 7]) + sum(relu(x)) * max(x)\n",
 };
 enum { TEXTS = sizeof texts / sizeof *texts, MOST = 8 << 20 };
 
@@ -42,7 +42,7 @@ static ppto_context *make_context(const char *executor, const char *topology, in
 }
 
 static ppto_stats last_stats;
-static int64_t shape[2] = {300, 257};
+static int64_t shape[2] = {120, 257};
 
 /* All outputs of the text, one after the other. */
 static size_t run_text(ppto_context *ctx, const char *text, unsigned char *bytes)
@@ -89,7 +89,7 @@ Test(topologies, results_are_the_same_bytes, .timeout = 300)
     ppto_context_destroy(flat);
     for (size_t t = 0; t < sizeof topologies / sizeof *topologies; t++)
         for (size_t e = 0; e < sizeof executors / sizeof *executors; e++)
-            for (int threads = 1; threads <= 7; threads += 2) {
+            for (int threads = 2; threads <= 5; threads += 3) {
                 ppto_context *ctx = make_context(executors[e], topologies[t], threads);
                 for (size_t i = 0; ctx && i < TEXTS; i++) {
                     cr_expect_eq(run_text(ctx, texts[i], found), size[i]);
@@ -189,6 +189,7 @@ Test(topologies, one_usable_cpu_is_one_worker)
         if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
     cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
     expect_info("node:2 core:1 pu:1", -1, "pthread", "\"threads\": 1,");
+    expect_info("node:2 core:1 pu:1", 4, "tbb", "\"threads\": 1,\n  \"threads_asked\": 4");
     ppto_context *ctx = make_context("pthread", "this-system node:2 core:1 pu:1", -1);
     if (ctx) cr_expect_gt(run_text(ctx, texts[0], found), 0u);
     ppto_context_destroy(ctx);
