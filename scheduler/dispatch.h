@@ -56,8 +56,12 @@ typedef struct pp_sim_world {
     bool (*turn)(void *arg, uint64_t draw);
     void *arg;
     int64_t now_ns; /* virtual; every task takes its task_ns; deadlines are read on it */
+    uint32_t runs;  /* not 0: so many (at most 8) will take part, each on its thread; they begin when all have
+                       come, and take turns. `turn` is called by one of them at a time */
 } pp_sim_world;
 void pp_executor_simulate(pp_executor *executor, pp_sim_world *world); /* NULL: the real clock */
+/* The calling thread's run is over with all that belongs to it, or never came to its first step. */
+void pp_executor_left(pp_executor *executor);
 
 /* What a task returns that somebody else completes, with pp_dispatch_complete. */
 #define PP_STEP_ASYNC ((ppto_status)1)
@@ -111,6 +115,7 @@ typedef struct pp_run_options {
     const volatile int *cancel; /* read at task boundaries; non-zero: E_CANCELLED. NULL: none */
     int64_t deadline_ns;        /* pp_clock_ns(); 0: none */
     int64_t poll_ns;            /* a caller that only waits looks at cancel so often; 0: pp_dispatch_wake */
+    uint64_t number;            /* orders runs that are simulated together */
     bool keep_going;            /* only what depends on a failed step is skipped */
     pp_task_record *log;        /* room for log_cap records; *log_n are written (the rest dropped) */
     size_t log_cap, *log_n;

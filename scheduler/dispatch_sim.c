@@ -6,8 +6,10 @@
  * is common or its own, and now and then, or when there is nothing else, what is another's.
  *
  * Tasks that somebody else completes arrive in a list; taking one from it is a turn, too. With a world
- * (pp_executor_simulate) so is a turn of the world, time is virtual, and nothing here depends on a clock. */
+ * (pp_executor_simulate) so is a turn of the world, time is virtual, and nothing here depends on a clock.
+ * Several runs of one world hand the turn to one another (sim_turns.c). */
 #include "scheduler/dispatch_parts.h"
+#include "scheduler/sim_turns.h"
 
 typedef struct virtual_worker {
     uint32_t slot, step, phase, task;
@@ -20,6 +22,8 @@ typedef struct sim {
     virtual_worker busy[PP_SIM_SLOTS];
     uint32_t free_slots[PP_SIM_SLOTS];
     uint32_t n_busy, n_free;
+    bool together; /* with other runs */
+    bool did;      /* something, in its turn */
 } sim;
 
 /* source Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014 (the mix of SplitMix64) */
@@ -157,10 +161,16 @@ static void rest(sim *of)
     pp_dispatch *dispatch = of->dispatch;
     pp_sim_world *world = dispatch->executor->world;
     int64_t deadline = dispatch->options->deadline_ns;
-    bool over = pp_dispatch_over(dispatch);
+    bool over = pp_dispatch_over(dispatch), did = of->did;
+    of->did = true; /* unless the turn was others' */
     if (over && take_back(dispatch)) return;
+    if (of->together && pp_sim_turns_rest(dispatch->executor->turns, did)) {
+        of->did = false;
+        return;
+    }
     if (world != NULL && world->turn(world->arg, draw(of))) return;
-    if (world != NULL && !over && deadline > world->now_ns) {
+    if (of->together) deadline = pp_sim_turns_deadline(dispatch->executor->turns, world->now_ns);
+    if (world != NULL && (!over || of->together) && deadline > world->now_ns && deadline != INT64_MAX) {
         world->now_ns = deadline;
         return;
     }
@@ -182,21 +192,37 @@ static bool turn_outside(sim *of)
 
 void pp_dispatch_sim(pp_dispatch *dispatch)
 {
-    sim state = {.dispatch = dispatch, .state = pp_hash_mix(dispatch->executor->seed, dispatch->runs)};
+    const pp_sim_world *world = dispatch->executor->world;
+    sim state = {.dispatch = dispatch, .together = world != NULL && world->runs != 0};
+    uint64_t which = dispatch->runs;
+    if (state.together)
+        which = pp_sim_turns_enter(dispatch->executor->turns, dispatch->options->number,
+                                   dispatch->options->deadline_ns);
+    state.state = pp_hash_mix(dispatch->executor->seed, which);
     state.key = draw(&state);
     state.n_free = dispatch->n_slots;
     for (uint32_t i = 0; i < state.n_free; i++) state.free_slots[i] = i;
     pp_dispatch_reset(dispatch);
     (void)pp_dispatch_begin(dispatch);
     while (dispatch->steps_left != 0) {
+        if (state.together && (draw(&state) & 3) == 0) {
+            pp_sim_turns_next(dispatch->executor->turns, state.did);
+            state.did = false;
+        }
         bool can_claim = state.n_free != 0 && entries(dispatch, 0, true) != 0;
         bool outside = dispatch->n_waiting != 0 && (draw(&state) & 3) == 0;
-        if (outside && turn_outside(&state)) continue;
+        if (outside && turn_outside(&state)) {
+            state.did = true;
+            continue;
+        }
         if (can_claim && (state.n_busy == 0 || (draw(&state) & 1) != 0))
             claim_any(&state);
         else if (state.n_busy != 0)
             finish_any(&state);
-        else if (!arrive_any(&state))
+        else if (!arrive_any(&state)) {
             rest(&state);
+            continue;
+        }
+        state.did = true;
     }
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fork.h"
+#include "scheduler/sim_turns.h"
 
 static const pp_executor_class serial_class = {.name = "serial", .mode = PP_RUN_INLINE};
 static const pp_executor_class sim_class = {.name = "sim", .mode = PP_RUN_SIM};
@@ -45,6 +46,7 @@ const char *pp_executor_default(void)
 
 static void release(pp_executor *executor)
 {
+    pp_sim_turns_free(executor->turns);
     pthread_mutex_destroy(&executor->lock);
     pp_free(executor);
 }
@@ -87,6 +89,8 @@ ppto_status pp_executor_create_in(const char *name, const pp_domains *domains, u
     }
     executor->process = pp_process_mark();
     ppto_status status = found->open != NULL ? found->open(executor, err) : PPTO_OK;
+    if (found->mode == PP_RUN_SIM && pp_sim_turns_make(&executor->turns) != PPTO_OK)
+        status = pp_fail(err, PPTO_E_NOMEM, "no memory for an executor");
     if (status != PPTO_OK) {
         release(executor);
         return status;
@@ -175,7 +179,9 @@ void pp_executor_leave(const pp_executor *executor, void *entered)
 
 void pp_executor_simulate(pp_executor *executor, pp_sim_world *world)
 {
-    if (executor->class_of->mode == PP_RUN_SIM) executor->world = world;
+    if (executor->class_of->mode != PP_RUN_SIM) return;
+    executor->world = world;
+    pp_sim_turns_begin(executor->turns, executor->seed, world != NULL ? world->runs : 0);
 }
 
 /* ---- queue ------------------------------------------------------------------------------------- */

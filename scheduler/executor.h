@@ -22,6 +22,8 @@ typedef struct pp_job {
     bool queued;
 } pp_job;
 
+typedef struct pp_sim_turns pp_sim_turns;
+
 typedef enum pp_executor_mode {
     PP_RUN_INLINE, /* everything on the caller, in program order */
     PP_RUN_SIM,    /* everything on the caller, in an order drawn from the seed */
@@ -51,9 +53,10 @@ struct pp_executor {
     pp_domains domains;
     uint32_t workers; /* of all domains, the calling thread included */
     uint64_t seed;
-    pp_sim_world *world;  /* NULL unless simulated */
-    void *own;            /* of the class */
-    pthread_mutex_t lock; /* of the queues; innermost: no other lock is taken under it */
+    pp_sim_world *world;        /* NULL unless simulated */
+    struct pp_sim_turns *turns; /* of `sim` */
+    void *own;                  /* of the class */
+    pthread_mutex_t lock;       /* of the queues; innermost: no other lock is taken under it */
     pp_job_queue queue[PP_MAX_DOMAINS];
     uint64_t process; /* base/fork.h */
 };

@@ -93,6 +93,7 @@ static ppto_status dispatch(pp_run_state *r)
     options.deadline_ns = r->control->deadline_ns;
     options.keep_going = r->control->keep_going;
     options.poll_ns = PP_CANCEL_POLL_NS;
+    options.number = r->control->run ? ppto_run_number(r->control->run) : 0;
     if (r->tracing.source) options.ran = pp_tracing_ran;
     options.ran_arg = &r->tracing;
     if (r->control->run) pp_run_watch(r->control->run, r->in->dispatch);
@@ -285,5 +286,6 @@ ppto_status pp_run_program(ppto_program *p, ppto_array **outputs, const pp_run_c
     if (status != PPTO_OK) pp_fail(err, status, "%s", ppto_status_text(status));
     if (ticket) pp_admission_leave(p->ctx, ticket);
     if (p->sync) pp_sync_leave(p->sync, err);
+    if (!p->whole) pp_executor_left(p->ctx->executor);
     return status;
 }

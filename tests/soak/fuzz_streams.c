@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random graphs with streams, events, failures, cancels and deadlines, run by the simulator: the order of
- * tasks, completions, signals and cancels comes from the seed alone, and time is virtual.
+ * Random graphs with streams, events, failures, cancels and deadlines, run by the simulator, up to four at
+ * once: the order of runs, tasks, completions, signals and cancels comes from the seed alone, and time is
+ * virtual.
  *
  *   fuzz_streams [--seeds N] [--seed S]
  *
- * Every seed records one graph twice, with streams and without, and runs both. Then: every task ran at most
- * once and after all its step needs; every event ended; every callback was called once; outputs that are
- * there have the bits of the run without streams, and all are there when the run says OK; pool and heap are
- * as before. 0 = passed; a seed that fails is named and can be run alone. */
+ * Every seed records its graphs twice, with streams and without, and runs them all: with streams together,
+ * waiting for one another's events. Then: every task ran at most once and after all its step needs; every
+ * event ended; every callback was called once; outputs that are there have the bits of the run without
+ * streams, and all are there when the run says OK; pool and heap are as before. 0 = passed; a seed that fails
+ * is named and can be run alone. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +19,9 @@
 #include "runtime/sync.h"
 #include "scheduler/executor.h"
 
-enum { MOST_OPS = 14, MOST_STREAMS = 3, MOST_EVENTS = 12, MOST_OUTPUTS = 4, LOG = 65536, N = 12 };
+enum { MOST_OPS = 14, MOST_STREAMS = 3, MOST_EVENTS = 12, MOST_OUTPUTS = 4, MOST_RUNS = 4, N = 12 };
 
-static uint64_t state, failures_seen;
+static uint64_t state, failures_seen, digest; /* digest: of all draws the world saw, in order */
 static ppto_context *simulated, *plain;
 
 static uint32_t draw(uint32_t n)
@@ -38,14 +40,24 @@ typedef struct fuzz_case {
     bool user[MOST_EVENTS], ended[MOST_EVENTS]; /* user events: signalled */
     ppto_status signal[MOST_EVENTS];
     uint32_t n_events;
-    uint32_t n_outputs;
+    uint32_t n_runs, n_outputs[MOST_RUNS];
     bool never;            /* some user event is never signalled */
     uint32_t cancel_after; /* turns of the world; UINT32_MAX: never */
     atomic_int called;
     int registered;
-    _Atomic(ppto_run *) run;
+    ppto_run *run[MOST_RUNS]; /* NULL: it could not be started */
+    atomic_bool started;      /* all of them */
     pp_sim_world world;
 } fuzz_case;
+
+typedef struct fuzz_run { /* one of them, and the same without streams */
+    ppto_graph *graph, *other;
+    ppto_program *p, *q;
+    bool wrong; /* an index is out of range */
+    ppto_policy policy;
+    ppto_status with, without;
+    ppto_array *a[MOST_OUTPUTS], *b[MOST_OUTPUTS];
+} fuzz_run;
 
 static int complain(const fuzz_case *c, const char *what)
 {
@@ -103,7 +115,7 @@ static void sync_points(fuzz_case *c, ppto_graph *g, bool streams)
 }
 
 /* The same operators with streams and without: both draw the same numbers for them. */
-static ppto_program *record(fuzz_case *c, bool streams, ppto_graph **graph)
+static ppto_program *record(fuzz_case *c, bool streams, uint32_t which_run, ppto_graph **graph)
 {
     ppto_tensor *values[MOST_OPS + 2], *outputs[MOST_OUTPUTS];
     ppto_graph *g = *graph = ppto_graph_create(streams ? simulated : plain);
@@ -123,10 +135,10 @@ static ppto_program *record(fuzz_case *c, bool streams, ppto_graph **graph)
         n++;
         if (streams && on < c->n_streams) ppto_stream_pop(g);
     }
-    c->n_outputs = 1 + draw(MOST_OUTPUTS);
-    for (uint32_t i = 0; i < c->n_outputs; i++) outputs[i] = values[i == 0 ? n - 1 : draw(n)];
+    uint32_t n_outputs = c->n_outputs[which_run] = 1 + draw(MOST_OUTPUTS);
+    for (uint32_t i = 0; i < n_outputs; i++) outputs[i] = values[i == 0 ? n - 1 : draw(n)];
     ppto_program *p = NULL;
-    if (ppto_compile(c->n_outputs, outputs, &p) != PPTO_OK) complain(c, "compile");
+    if (ppto_compile(n_outputs, outputs, &p) != PPTO_OK) complain(c, "compile");
     return p;
 }
 
@@ -164,10 +176,13 @@ static bool signal_one(fuzz_case *c, uint64_t drawn)
 static bool turn(void *arg, uint64_t drawn)
 {
     fuzz_case *c = arg;
-    ppto_run *run;
-    while ((run = atomic_load(&c->run)) == NULL) continue; /* being started */
+    while (!atomic_load(&c->started)) continue;
+    digest = pp_hash_mix(digest, drawn);
     c->world.now_ns += 1000;
-    if (c->cancel_after == 0) ppto_run_cancel(run, "drawn");
+    if (c->cancel_after == 0) {
+        ppto_run *run = c->run[(drawn >> 4) % c->n_runs];
+        if (run) ppto_run_cancel(run, "drawn");
+    }
     if (c->cancel_after != UINT32_MAX && c->cancel_after-- == 0) {
         c->cancel_after = UINT32_MAX;
         return true;
@@ -230,31 +245,44 @@ static bool same_bits(const ppto_array *a, const ppto_array *b)
 
 /* ---- one seed ---- */
 
-static ppto_status run_streams(fuzz_case *c, ppto_program *p, ppto_array **outputs)
+static void start(fuzz_case *c, fuzz_run *r, uint32_t i)
 {
     ppto_run_options options = PPTO_RUN_OPTIONS_INIT;
-    ppto_run *run = NULL;
-    options.policy = draw(2) == 0 ? PPTO_FAIL_FAST : PPTO_KEEP_GOING;
+    r->policy = options.policy = draw(2) == 0 ? PPTO_FAIL_FAST : PPTO_KEEP_GOING;
+    options.priority = (int)draw(3);
     if (c->never || draw(4) == 0) options.deadline_ns = INT64_C(1000000000000000);
-    ppto_status status = ppto_program_start(p, &options, &run);
-    atomic_store(&c->run, run);
-    if (status != PPTO_OK) return status;
-    status = ppto_run_wait(run, -1);
-    if (ppto_run_outputs(run, outputs) != PPTO_OK) complain(c, "outputs");
-    if (status != PPTO_OK && options.policy == PPTO_FAIL_FAST)
-        for (uint32_t i = 0; i < c->n_outputs; i++)
-            if (outputs[i]) complain(c, "an output of a run that failed");
-    ppto_run_release(run);
-    return status;
+    r->with = ppto_program_start(r->p, &options, &c->run[i]);
+    if (r->with != PPTO_OK) pp_executor_left(simulated->executor); /* it is not waited for */
 }
 
-static void compare(const fuzz_case *c, ppto_status with, ppto_array **a, ppto_status without, ppto_array **b)
+static void finish(const fuzz_case *c, fuzz_run *r, uint32_t i)
 {
-    if (without == PPTO_OK && with == PPTO_E_VALUE) complain(c, "a failure without a reason");
-    if (without != PPTO_OK && with == PPTO_OK) complain(c, "a failure was lost");
-    for (uint32_t i = 0; i < c->n_outputs; i++) {
-        if (with == PPTO_OK && !a[i]) complain(c, "an output is missing");
-        if (a[i] && b[i] && !same_bits(a[i], b[i])) complain(c, "other bits than without streams");
+    if (!c->run[i]) return;
+    r->with = ppto_run_wait(c->run[i], -1);
+    if (ppto_run_outputs(c->run[i], r->a) != PPTO_OK) complain(c, "outputs");
+    if (r->with != PPTO_OK && r->policy == PPTO_FAIL_FAST)
+        for (uint32_t k = 0; k < c->n_outputs[i]; k++)
+            if (r->a[k]) complain(c, "an output of a run that failed");
+}
+
+static void run_streams(fuzz_case *c, fuzz_run *runs)
+{
+    for (uint32_t i = 0; i < c->n_runs; i++) start(c, &runs[i], i);
+    atomic_store(&c->started, true);
+    for (uint32_t i = 0; i < c->n_runs; i++) finish(c, &runs[i], i);
+    for (uint32_t i = 0; i < c->n_runs; i++) ppto_run_release(c->run[i]);
+}
+
+/* others: some run fails by itself, and may hand its failure on. */
+static void compare(const fuzz_case *c, const fuzz_run *r, uint32_t i, bool others)
+{
+    if (!c->run[i]) return;
+    if (!others && r->with == PPTO_E_VALUE) complain(c, "a failure without a reason");
+    if (r->without != PPTO_OK && r->with == PPTO_OK) complain(c, "a failure was lost");
+    for (uint32_t k = 0; k < c->n_outputs[i]; k++) {
+        if (r->with == PPTO_OK && !r->a[k]) complain(c, "an output is missing");
+        if (r->a[k] && r->b[k] && !same_bits(r->a[k], r->b[k]))
+            complain(c, "other bits than without streams");
     }
 }
 
@@ -268,66 +296,101 @@ static void tidy(fuzz_case *c)
     }
 }
 
-/* Runs that nobody began leave their callbacks waiting; they are begun once more, without what stops them. */
-static uint64_t one_seed(uint64_t seed)
+static void record_all(fuzz_case *c, fuzz_run *runs)
 {
-    fuzz_case c = {.seed = seed, .cancel_after = UINT32_MAX};
-    ppto_array *a[MOST_OUTPUTS] = {NULL}, *b[MOST_OUTPUTS] = {NULL};
-    ppto_graph *graph, *other;
-    state = seed * 0x9e3779b97f4a7c15u + 1;
-    c.n_streams = 1 + draw(MOST_STREAMS);
-    c.never = draw(8) == 0;
-    if (draw(5) == 0) c.cancel_after = draw(12);
-    bool wrong = draw(3) == 0;
-    for (uint32_t i = 0; i < c.n_streams; i++)
-        c.stream[i] = ppto_stream_create(simulated, "s", PPTO_STREAM_CPU);
     uint64_t keep = state;
-    ppto_program *p = record(&c, true, &graph);
+    for (uint32_t i = 0; i < c->n_runs; i++) runs[i].p = record(c, true, i, &runs[i].graph);
     state = keep;
-    ppto_program *q = record(&c, false, &other);
-    bind(p, wrong);
-    bind(q, wrong);
-    c.world = (pp_sim_world){.turn = turn, .arg = &c, .now_ns = pp_clock_ns()};
-    simulated->executor->seed = seed;
-    pp_executor_simulate(simulated->executor, &c.world);
-    (void)ppto_program_log_tasks(p, true);
-    ppto_status with = run_streams(&c, p, a), without = ppto_program_run(q, b);
-    check_log(&c, p);
-    if (with != PPTO_E_NOT_SCHEDULED) {
-        check_events(&c, p);
-        compare(&c, with, a, without, b);
+    for (uint32_t i = 0; i < c->n_runs; i++) runs[i].q = record(c, false, i, &runs[i].other);
+    for (uint32_t i = 0; i < c->n_runs; i++) {
+        bind(runs[i].p, runs[i].wrong);
+        bind(runs[i].q, runs[i].wrong);
+        (void)ppto_program_log_tasks(runs[i].p, true);
     }
-    tidy(&c);
-    pp_executor_simulate(simulated->executor, NULL);
-    for (uint32_t i = 0; i < c.n_outputs; i++) {
-        ppto_array_release(a[i]);
-        ppto_array_release(b[i]);
+}
+
+static void check_all(const fuzz_case *c, fuzz_run *runs)
+{
+    bool fails = false;
+    for (uint32_t i = 0; i < c->n_runs; i++) {
+        runs[i].without = ppto_program_run(runs[i].q, runs[i].b);
+        fails = fails || runs[i].without != PPTO_OK;
     }
-    ppto_program_destroy(p);
-    ppto_program_destroy(q);
-    /* an event that never began keeps its callbacks until it ends: end those of this case by hand */
+    for (uint32_t i = 0; i < c->n_runs; i++) {
+        if (!c->run[i]) continue;
+        check_log(c, runs[i].p);
+        check_events(c, runs[i].p);
+        compare(c, &runs[i], i, fails);
+    }
+}
+
+static void drop(const fuzz_case *c, fuzz_run *runs)
+{
+    for (uint32_t i = 0; i < c->n_runs; i++) {
+        for (uint32_t k = 0; k < c->n_outputs[i]; k++) {
+            ppto_array_release(runs[i].a[k]);
+            ppto_array_release(runs[i].b[k]);
+        }
+        ppto_program_destroy(runs[i].p);
+        ppto_program_destroy(runs[i].q);
+    }
+}
+
+/* An event that never began keeps its callbacks until it ends: ends those of this case by hand. */
+static void end_events(const fuzz_case *c)
+{
     pp_syncs *syncs = simulated->syncs;
     pp_told told = {NULL, NULL};
     ppto_poison poison = {.status = PPTO_E_CANCELLED, .text = "over"};
     pthread_mutex_lock(&syncs->lock);
-    for (uint32_t i = 0; i < c.n_events; i++) {
-        pp_event_row *row = pp_event_row_of(syncs, c.event[i].id, NULL);
+    for (uint32_t i = 0; i < c->n_events; i++) {
+        pp_event_row *row = pp_event_row_of(syncs, c->event[i].id, NULL);
         if (row && row->waits && row->begun == 0) {
             row->begun = 1;
             pp_event_end(syncs, row, 1, PPTO_E_CANCELLED, &poison, &told);
         } else if (row && row->waits) {
-            complain(&c, "somebody still waits for an event");
+            complain(c, "somebody still waits for an event");
         }
     }
     pthread_mutex_unlock(&syncs->lock);
-    for (uint32_t i = 0; i < c.n_events; i++)
-        if (!c.user[i]) ppto_event_release(c.event[i]);
-    ppto_graph_destroy(graph);
-    ppto_graph_destroy(other);
+    for (uint32_t i = 0; i < c->n_events; i++)
+        if (!c->user[i]) ppto_event_release(c->event[i]);
+}
+
+static uint64_t one_seed(uint64_t seed)
+{
+    fuzz_case c = {.seed = seed, .cancel_after = UINT32_MAX};
+    fuzz_run runs[MOST_RUNS] = {{NULL}};
+    uint64_t kinds = 0;
+    state = seed * 0x9e3779b97f4a7c15u + 1;
+    c.n_streams = 1 + draw(MOST_STREAMS);
+    c.n_runs = 1 + draw(MOST_RUNS);
+    c.never = draw(8) == 0;
+    if (draw(5) == 0) c.cancel_after = draw(12 * c.n_runs);
+    for (uint32_t i = 0; i < c.n_runs; i++) runs[i].wrong = draw(4) == 0;
+    for (uint32_t i = 0; i < c.n_streams; i++)
+        c.stream[i] = ppto_stream_create(simulated, "s", draw(2) == 0 ? PPTO_STREAM_CPU : PPTO_STREAM_IO);
+    record_all(&c, runs);
+    c.world = (pp_sim_world){.turn = turn, .arg = &c, .now_ns = pp_clock_ns(), .runs = c.n_runs};
+    simulated->executor->seed = seed;
+    pp_executor_simulate(simulated->executor, &c.world);
+    run_streams(&c, runs);
+    check_all(&c, runs);
+    for (uint32_t i = 0; i < c.n_runs; i++)
+        if (runs[i].with != PPTO_OK) kinds |= (uint64_t)1 << (unsigned)-runs[i].with;
+    digest = pp_hash_mix(digest, kinds);
+    tidy(&c);
+    pp_executor_simulate(simulated->executor, NULL);
+    drop(&c, runs);
+    end_events(&c);
+    for (uint32_t i = 0; i < c.n_runs; i++) {
+        ppto_graph_destroy(runs[i].graph);
+        ppto_graph_destroy(runs[i].other);
+    }
     for (uint32_t i = 0; i < c.n_streams; i++) ppto_stream_destroy(c.stream[i]);
     for (int64_t end = pp_clock_ns() + INT64_C(5000000000); atomic_load(&c.called) != c.registered;)
-        if (pp_clock_ns() > end) return complain(&c, "a callback was not called once");
-    return with == PPTO_OK ? 0 : (uint64_t)1 << (unsigned)-with;
+        if (pp_clock_ns() > end) return (uint64_t)complain(&c, "a callback was not called once");
+    return kinds;
 }
 
 static ppto_context *context_with(const char *executor)
@@ -364,7 +427,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%lld blocks are left\n", (long long)(pp_heap_count().live - live));
         failures_seen++;
     }
-    printf("%llu seeds, %llu failures, kinds of ends %llx\n", (unsigned long long)seeds,
-           (unsigned long long)failures_seen, (unsigned long long)kinds);
+    printf("%llu seeds, %llu failures, kinds of ends %llx, digest %llx\n", (unsigned long long)seeds,
+           (unsigned long long)failures_seen, (unsigned long long)kinds, (unsigned long long)digest);
     return failures_seen != 0;
 }
