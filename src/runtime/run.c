@@ -268,6 +268,7 @@ static ppto_status run_entered(ppto_program *p, ppto_array **outputs, const pp_r
     if (watched && !p->whole)
         pp_ledger_ran(p->ctx->ledger, p->stats.pieces ? p->stats.launches : p->plan->fused.groups.n);
     if (r.slab) pp_pool_give(p->ctx->pool, r.slab, (size_t)r.in->layout.bytes);
+    if (r.in && pp_pool_get_limit(p->ctx->pool) != 0) pp_dispatch_give_back(r.in->dispatch);
     for (size_t i = 0; i < n_in; i++) {
         if (watched) pp_array_forget(p->inputs[i], PP_HOLD_PENDING, control->site);
         if (r.inputs[i] != p->inputs[i]) pp_array_drop(r.inputs[i], PP_HOLD_PENDING, control->site);

@@ -197,6 +197,24 @@ Test(memory, a_limit_refuses_before_the_run)
     }
 }
 
+Test(memory, under_a_limit_no_scratch_is_kept_for_runs_to_come)
+{
+    static const char text[] = X SCAN("x", "a") "output y = flip(a, axis=0) @ a.T";
+    static const char other[] = "input z: f32[8, 100]\noutput w = softmax(z)";
+    ppto_context *ctx = make_context("serial", 1, 0, false);
+    prepared r = prepare(ctx, text);
+    uint64_t need = run(&r).predicted_peak_bytes;
+    finish(&r);
+    ppto_context_destroy(ctx);
+    ctx = make_context("serial", 1, need, false);
+    for (int i = 0; i < 2; i++) { /* what ran leaves its plan in the context, and no memory */
+        r = prepare(ctx, i == 0 ? other : text);
+        cr_expect_eq(ppto_program_run(r.p, r.out), PPTO_OK, "%s", ppto_error_text(NULL));
+        finish(&r);
+    }
+    ppto_context_destroy(ctx);
+}
+
 /* ---- bytes ---- */
 
 static uint64_t sum_of(const char *json, const char *key, size_t *count)
