@@ -20,7 +20,7 @@ static size_t enqueue(pp_drivers *drivers, ppto_run *run)
     return n;
 }
 
-static bool dequeue(pp_drivers *drivers, const ppto_run *run)
+bool pp_run_dequeue(pp_drivers *drivers, const ppto_run *run)
 {
     ppto_run **at = &drivers->queue;
     while (*at && *at != run) at = &(*at)->next;
@@ -94,6 +94,15 @@ static void finish(ppto_run *run, const pp_error *err)
     pthread_cond_broadcast(&run->drivers->changed);
     pthread_mutex_unlock(&run->drivers->lock);
     unuse(run);
+}
+
+void pp_run_end_unbegun(ppto_run *run, ppto_status status, const char *text)
+{
+    pp_error err = {.code = PPTO_OK};
+    pp_fail(&err, status, "%s", text);
+    pp_admission_leave(run->program->ctx, &run->ticket);
+    if (run->program->sync) pp_sync_leave(run->program->sync, &err);
+    finish(run, &err);
 }
 
 void pp_run_drive(ppto_run *run)
@@ -198,6 +207,7 @@ static ppto_status submit(pp_drivers *drivers, ppto_run *run, pp_error *err)
     link_live(run);
     enqueue(drivers, run);
     pp_ticket_add(drivers, &run->ticket, run->priority, run->order, false);
+    pp_drivers_watch(drivers);
     return PPTO_OK;
 }
 
@@ -276,15 +286,10 @@ ppto_status ppto_run_cancel(ppto_run *run, const char *reason)
 {
     PP_TRY(pp_run_usable(run, "run cancel"));
     pthread_mutex_lock(&run->drivers->lock);
-    bool waited = dequeue(run->drivers, run); /* then no driver has it, and it ends here */
+    bool waited = pp_run_dequeue(run->drivers, run); /* then no driver has it, and it ends here */
     pp_run_stop(run, reason);
     pthread_mutex_unlock(&run->drivers->lock);
-    if (!waited) return PPTO_OK;
-    pp_error err = {.code = PPTO_OK};
-    pp_fail(&err, PPTO_E_CANCELLED, "the run was cancelled");
-    pp_admission_leave(run->program->ctx, &run->ticket);
-    if (run->program->sync) pp_sync_leave(run->program->sync, &err);
-    finish(run, &err);
+    if (waited) pp_run_end_unbegun(run, PPTO_E_CANCELLED, "the run was cancelled");
     return PPTO_OK;
 }
 

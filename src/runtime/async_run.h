@@ -34,6 +34,8 @@ ppto_status pp_drivers_get(ppto_context *ctx, pp_drivers **out, pp_error *err);
 void pp_drivers_unuse(pp_drivers *drivers);
 /* With the lock: somebody looks at the queue. E_NOMEM when there is no thread at all. */
 ppto_status pp_drivers_wake(pp_drivers *drivers, size_t queued);
+/* With the lock, after a run was queued: its deadline counts although no driver may take it in time. */
+void pp_drivers_watch(pp_drivers *drivers);
 /* With the lock. begun: it is not in the queue */
 void pp_ticket_add(pp_drivers *drivers, pp_ticket *ticket, int priority, uint64_t order, bool begun);
 
@@ -44,7 +46,10 @@ void pp_progress_look(ppto_run *run); /* with the lock, while it has its program
 /* ---- async_run.c ---------------------------------------------------------------------------------- */
 
 ppto_run *pp_run_pop(pp_drivers *drivers); /* with the lock: the first of the queue, begun */
-void pp_run_drive(ppto_run *run);          /* on a driver */
+/* A run that was taken out of the queue by nobody who drives it: ends with this. Without the lock. */
+void pp_run_end_unbegun(ppto_run *run, ppto_status status, const char *text);
+bool pp_run_dequeue(pp_drivers *drivers, const ppto_run *run);    /* with the lock; false: it is not queued */
+void pp_run_drive(ppto_run *run);                                 /* on a driver */
 ppto_status pp_run_usable(const ppto_run *run, const char *what); /* reports NULL and E_FORKED */
 void pp_run_stop(ppto_run *run, const char *reason);              /* with the lock */
 void pp_runs_let_go(pp_drivers *drivers); /* arrays and programs, before the context goes */

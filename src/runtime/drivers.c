@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Threads of the context that run programs nobody waits for, and the order in which runs get memory.
  *
+ * A run that waits in the queue when its deadline comes, since all drivers have one, is ended by a thread
+ * that only watches; it is started when there is such a run.
+ *
  * A driver takes the first run of the queue and does what ppto_program_run would; between runs it is parked
  * on a condition. Runs are ordered by priority, then by their start, and none stands before one that it waits
  * for (pp_sync_enter caps its priority). Memory is admitted in that order too: a run's whole predicted peak,
@@ -22,8 +25,11 @@ static ppto_status make_drivers(ppto_context *ctx, pp_drivers **out)
     if (pthread_mutex_init(&drivers->lock, NULL) != 0) goto fail_lock;
     if (pthread_cond_init(&drivers->work, NULL) != 0) goto fail_work;
     if (pp_condition_init(&drivers->changed) != 0) goto fail_changed;
+    if (pp_condition_init(&drivers->due) != 0) goto fail_due;
     *out = drivers;
     return PPTO_OK;
+fail_due:
+    pthread_cond_destroy(&drivers->changed);
 fail_changed:
     pthread_cond_destroy(&drivers->work);
 fail_work:
@@ -55,6 +61,7 @@ void pp_drivers_unuse(pp_drivers *drivers)
     bool last = --drivers->uses == 0;
     pthread_mutex_unlock(&drivers->lock);
     if (!last) return;
+    pthread_cond_destroy(&drivers->due);
     pthread_cond_destroy(&drivers->changed);
     pthread_cond_destroy(&drivers->work);
     pthread_mutex_destroy(&drivers->lock);
@@ -75,9 +82,11 @@ static void *drive(void *arg)
         }
         if (!drivers->queue) break;
         ppto_run *run = pp_run_pop(drivers);
+        drivers->driving++;
         pthread_mutex_unlock(&drivers->lock);
         pp_run_drive(run);
         pthread_mutex_lock(&drivers->lock);
+        drivers->driving--;
     }
     pthread_mutex_unlock(&drivers->lock);
     return NULL;
@@ -93,6 +102,47 @@ ppto_status pp_drivers_wake(pp_drivers *drivers, size_t queued)
     return PPTO_OK;
 }
 
+/* ---- deadlines in the queue ---------------------------------------------------------------------- */
+
+/* The queued run whose deadline comes first; NULL: none has one. */
+static ppto_run *first_due(const pp_drivers *drivers)
+{
+    ppto_run *first = NULL;
+    for (ppto_run *run = drivers->queue; run; run = run->next)
+        if (run->deadline_ns != 0 && (!first || run->deadline_ns < first->deadline_ns)) first = run;
+    return first;
+}
+
+static void *watch(void *arg)
+{
+    pp_drivers *drivers = arg;
+    pthread_mutex_lock(&drivers->lock);
+    while (!drivers->stop) {
+        ppto_run *run = first_due(drivers);
+        bool due = run && run->deadline_ns <= pp_clock_ns();
+        if (!due) {
+            (void)pp_condition_wait(&drivers->due, &drivers->lock, run ? run->deadline_ns : 0);
+            continue;
+        }
+        (void)pp_run_dequeue(drivers, run);
+        pthread_mutex_unlock(&drivers->lock);
+        pp_run_end_unbegun(run, PPTO_E_DEADLINE, "the run passed its deadline before it could begin");
+        pthread_mutex_lock(&drivers->lock);
+    }
+    pthread_mutex_unlock(&drivers->lock);
+    return NULL;
+}
+
+void pp_drivers_watch(pp_drivers *drivers)
+{
+    size_t queued = 0;
+    for (const ppto_run *run = drivers->queue; run; run = run->next) queued++;
+    if (queued <= drivers->n_threads - drivers->driving || !first_due(drivers)) return;
+    if (!drivers->has_watch)
+        drivers->has_watch = pp_thread_start(&drivers->watch, "ppto-watch", watch, drivers) == 0;
+    pthread_cond_signal(&drivers->due);
+}
+
 void pp_drivers_close(ppto_context *ctx)
 {
     pp_drivers *drivers = atomic_load_explicit(&ctx->drivers, memory_order_acquire);
@@ -103,8 +153,10 @@ void pp_drivers_close(ppto_context *ctx)
         pp_run_stop(run, "the context is being destroyed");
     pthread_cond_broadcast(&drivers->work);
     pthread_cond_broadcast(&drivers->changed);
+    pthread_cond_broadcast(&drivers->due);
     uint32_t n = drivers->n_threads;
     pthread_mutex_unlock(&drivers->lock);
+    if (drivers->has_watch) pthread_join(drivers->watch, NULL);
     for (uint32_t i = 0; i < n; i++) pthread_join(drivers->threads[i], NULL);
     pp_runs_let_go(drivers);
     pp_drivers_unuse(drivers);

@@ -158,13 +158,15 @@ enum { PP_MOST_DRIVERS = 64 };
 typedef struct pp_drivers {
     uint64_t process;     /* base/fork.h; the context may be gone */
     pthread_mutex_t lock; /* of all below and of every ppto_run */
-    pthread_cond_t work, changed;
+    pthread_cond_t work, changed, due;
     uint32_t uses; /* the context, and runs not released */
     ppto_context *ctx;
-    ppto_run *queue; /* not begun, in order */
-    ppto_run *live;  /* not released or not over */
-    uint32_t n_threads, idle;
+    ppto_run *queue;                   /* not begun, in order */
+    ppto_run *live;                    /* not released or not over */
+    uint32_t n_threads, idle, driving; /* driving: have a run */
     pthread_t threads[PP_MOST_DRIVERS];
+    pthread_t watch; /* ends queued runs when their time has come */
+    bool has_watch;
     bool stop;
     uint64_t order;
     pp_ticket *tickets; /* not admitted, in order; drivers.c says which is next */

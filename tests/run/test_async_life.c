@@ -230,6 +230,42 @@ Test(async_life, waiting_in_a_callback_is_an_error)
 
 /* ---- the end of things ---- */
 
+Test(async_life, a_run_ends_at_its_deadline_also_when_nobody_could_begin_it)
+{
+    enum { DRIVERS = 64 };
+    ppto_program *p[DRIVERS];
+    ppto_run *run[DRIVERS];
+    ppto_event gate, after;
+    ppto_poison poison;
+    ppto_event_create_user(ctx, &gate);
+    for (int i = 0; i < DRIVERS; i++) {
+        p[i] = program_on(s, i == 0 ? gate : no_event, NULL);
+        run[i] = start(p[i], NULL);
+    }
+    ppto_program *q = program_on(t, no_event, &after), *r = program_on(NULL, no_event, NULL);
+    ppto_run_options options = PPTO_RUN_OPTIONS_INIT;
+    options.deadline_ns = 20000000;
+    ppto_run *late = start(q, &options), *patient = start(r, NULL);
+    cr_expect_eq(ppto_run_wait(late, -1), PPTO_E_DEADLINE);
+    cr_expect_eq(ppto_event_poison(after, &poison), PPTO_OK);
+    cr_expect_eq(poison.status, PPTO_E_DEADLINE);
+    cr_expect_eq(ppto_sync(t), PPTO_E_DEADLINE);
+    cr_expect(!ppto_run_over(patient, NULL));
+    ppto_event_signal(gate, PPTO_OK);
+    expect_two(patient);
+    for (int i = 0; i < DRIVERS; i++) {
+        cr_expect_eq(ppto_run_wait(run[i], -1), PPTO_OK);
+        ppto_run_release(run[i]);
+        ppto_program_destroy(p[i]);
+    }
+    ppto_run_release(late);
+    ppto_run_release(patient);
+    ppto_program_destroy(q);
+    ppto_program_destroy(r);
+    ppto_event_release(after);
+    ppto_event_release(gate);
+}
+
 Test(async_life_own, everything_may_be_destroyed_in_every_state, .timeout = 120)
 {
     static const char *const executors[] = {"serial", "sim", "pthread", NULL};
