@@ -160,12 +160,18 @@ void pp_io_count(pp_io *io, pp_io_counters *out)
 
 void pp_io_describe(const pp_io *io, pp_io_facts *out)
 {
-    *out = (pp_io_facts){.name = io->class_of->name,
-                         .depth = io->options.depth,
-                         .per_file = io->options.per_file,
-                         .piece = io->options.piece,
-                         .max_bytes = io->options.max_bytes};
-    io->class_of->describe(io, out);
+    const pp_io_class *class_of = io != NULL ? io->class_of : pp_io_uv != NULL ? pp_io_uv : &pp_io_blocking;
+    pp_io_options options = {.depth = 0};
+    if (io != NULL)
+        options = io->options;
+    else
+        (void)settle(class_of, &options, NULL);
+    *out = (pp_io_facts){.name = class_of->name,
+                         .depth = options.depth,
+                         .per_file = options.per_file,
+                         .piece = options.piece,
+                         .max_bytes = options.max_bytes};
+    class_of->describe(io, out);
 }
 
 void pp_io_facts_text(const pp_io_facts *facts, pp_text *out)

@@ -148,6 +148,7 @@ typedef struct pp_io_facts {
     size_t piece, max_bytes;
     uint32_t pool; /* threads that make the calls: UV_THREADPOOL_SIZE or libuv's default; 1 or 0 elsewhere */
 } pp_io_facts;
+/* io NULL: of the engine that pp_io_create(NULL, …) makes with the defaults, as far as nothing fails. */
 void pp_io_describe(const pp_io *io, pp_io_facts *out);
 void pp_io_facts_text(const pp_io_facts *facts, pp_text *out); /* one line without a newline */
 const char *pp_io_at(size_t i); /* names of what is built in; NULL past the last */

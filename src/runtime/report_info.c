@@ -2,6 +2,7 @@
  * What the library found on this machine (ppto_runtime_info) and whether it computes as it should
  * (ppto_selfcheck). */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "memory/memcheck.h"
 #include "runtime/domains.h"
 #include "runtime/report.h"
+#include "scheduler/io.h"
 
 enum { MAX_FACTS = 16 };
 
@@ -30,6 +32,8 @@ typedef struct facts {
     char cpus[256], mems[256]; /* of the cpusets, "": none */
     char placement[PP_PAGES_ROOM];
     const char *describes; /* the context's device */
+    pp_io_facts io;
+    const char *uv_pool; /* UV_THREADPOOL_SIZE; NULL: not set */
 } facts;
 
 static void add_part(part *list, size_t *n, const char *name, bool available, const char *why_not)
@@ -96,6 +100,10 @@ static void find_facts(ppto_context *ctx, facts *f)
     f->asked = ctx->workers;
     find_nodes(ctx, f);
     f->describes = ctx->device_class->describe(ctx->device);
+    pthread_mutex_lock(&ctx->lock);
+    pp_io_describe(ctx->io, &f->io);
+    pthread_mutex_unlock(&ctx->lock);
+    f->uv_pool = getenv("UV_THREADPOOL_SIZE");
     find_devices(f);
     find_modules(f);
 }
@@ -119,6 +127,20 @@ static void json_parts(const char *key, const part *list, size_t n, pp_text *out
     pp_text_add(out, "]");
 }
 
+static void json_or_null(const char *text, pp_text *out)
+{
+    if (text && *text)
+        pp_text_json(out, text);
+    else
+        pp_text_add(out, "null");
+}
+
+static void json_list(const char *key, const char *list, pp_text *out)
+{
+    pp_text_add(out, ", \"%s\": ", key);
+    json_or_null(list, out);
+}
+
 static uint32_t workers_of(const facts *f, const pp_node *node)
 {
     const pp_domains *domains = pp_executor_domains(f->ctx->executor);
@@ -140,13 +162,19 @@ static void json_nodes(const facts *f, pp_text *out)
                 pp_binding_text(f->nodes->threads), pp_binding_text(f->nodes->memory), f->placement);
 }
 
-static void json_list(const char *key, const char *list, pp_text *out)
+static void json_io(const facts *f, pp_text *out)
 {
-    pp_text_add(out, ", \"%s\": ", key);
-    if (*list)
-        pp_text_json(out, list);
-    else
-        pp_text_add(out, "null");
+    const pp_io_facts *io = &f->io;
+    pp_text_add(out, "  \"io\": {\"engine\": \"%s\", \"library\": ", io->name);
+    json_or_null(io->library, out);
+    pp_text_add(out, ", \"library_version\": ");
+    json_or_null(io->version, out);
+    pp_text_add(out, ", \"threads\": %" PRIu32 ", \"uv_threadpool_size\": ", io->pool);
+    json_or_null(f->uv_pool, out);
+    pp_text_add(out,
+                ",\n    \"piece_bytes\": %zu, \"in_flight_pieces\": %" PRIu32
+                ", \"in_flight_pieces_of_a_file\": %" PRIu32 ", \"in_flight_bytes\": %zu},\n",
+                io->piece, io->depth, io->per_file, io->max_bytes);
 }
 
 static void json_info(const facts *f, pp_text *out)
@@ -176,6 +204,7 @@ static void json_info(const facts *f, pp_text *out)
     json_list("cpuset_cpus", f->cpus, out);
     json_list("cpuset_mems", f->mems, out);
     pp_text_add(out, "},\n");
+    json_io(f, out);
     json_parts("modules", f->module, f->n_modules, out);
     pp_text_add(out, "\n}\n");
 }
@@ -242,6 +271,10 @@ static void text_info(const facts *f, pp_text *out)
                 f->machine.l3);
     text_nodes(f, out);
     text_limits(f, out);
+    pp_text_add(out, "files       ");
+    pp_io_facts_text(&f->io, out);
+    pp_text_add(out, ", %zu bytes in all%s%s\n", f->io.max_bytes,
+                f->uv_pool ? "; UV_THREADPOOL_SIZE is " : "", f->uv_pool ? f->uv_pool : "");
     text_parts("modules", f->module, f->n_modules, out);
 }
 

@@ -343,11 +343,12 @@ def info_keys(ppto):
     info = json.loads(check(ppto("info", "--json"), 0).stdout)
     expect(info["schema"] == "ppto-info/1", info)
     need(info, "version", "threads", "executors", "devices", "simd", "caches", "numa_nodes", "nodes", "binding", "placement",
-         "limits", "modules")
+         "limits", "io", "modules")
     for node in info["nodes"]:
         need(node, "number", "cpus", "cpu_list", "bytes", "workers")
     need(info["binding"], "threads", "memory")
     need(info["limits"], "cgroup", "affinity", "online", "cpuset_cpus", "cpuset_mems")
+    need(info["io"], "engine", "threads", "uv_threadpool_size", "piece_bytes", "in_flight_pieces", "in_flight_bytes")
     for device in info["devices"]:
         need(device, "name", "available", "why_not")
 
