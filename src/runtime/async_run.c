@@ -88,8 +88,10 @@ static void finish(ppto_run *run, const pp_error *err)
     run->status = err->code;
     run->error.code = err->code;
     memcpy(run->error.text, err->text, strlen(err->text) + 1);
+    int line = (int)strcspn(err->text, "\n"); /* the reason goes to the first one */
     if (err->code == PPTO_E_CANCELLED && run->reason[0])
-        snprintf(run->error.text, sizeof run->error.text, "%.1800s: %s", err->text, run->reason);
+        snprintf(run->error.text, sizeof run->error.text, "%.*s: %s%.1500s", line < 400 ? line : 400,
+                 err->text, run->reason, err->text + line);
     run->over = true;
     pthread_cond_broadcast(&run->drivers->changed);
     pthread_mutex_unlock(&run->drivers->lock);

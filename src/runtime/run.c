@@ -81,6 +81,23 @@ static ppto_status bind_groups(pp_run_state *r)
     return PPTO_OK;
 }
 
+/* A run that nobody watched, or that was stopped, also tells how far it came. */
+static void tell_failure(pp_run_state *r, uint32_t step, ppto_status status, const char *text)
+{
+    char place[PP_SITE_ROOM] = "";
+    pp_text where = {0}, values = {0};
+    const pp_origin *origin = pp_plan_step_origin(r->plan, step);
+    bool known = origin && origin->site.file;
+    if (r->control->run || !origin) pp_run_where(r, &where);
+    if (known) pp_site_text(&origin->site, place, sizeof place);
+    if (origin) pp_instance_add_values(r->plan, r->in->names, text, &values);
+    (void)pp_fail(r->err, status, "%s%s%s%s%s%s%s", origin ? origin->operator_name : "", origin ? ": " : "", text,
+                  values.at ? values.at : "", known ? "\n  recorded at " : "", place,
+                  where.at && !where.failed ? where.at : "");
+    pp_text_free(&values);
+    pp_text_free(&where);
+}
+
 static ppto_status dispatch(pp_run_state *r)
 {
     ppto_program *p = r->p;
@@ -101,17 +118,7 @@ static ppto_status dispatch(pp_run_state *r)
     if (r->control->run) pp_run_watch(r->control->run, NULL);
     if (status == PPTO_OK) return PPTO_OK;
     r->partly = options.keep_going;
-    const pp_origin *origin = pp_plan_step_origin(r->plan, failed);
-    const char *text = inner.text[0] ? inner.text : ppto_status_text(status);
-    if (!origin) return pp_fail(r->err, status, "%s", text);
-    char place[PP_SITE_ROOM] = "";
-    pp_text values = {0};
-    bool known = origin->site.file != NULL;
-    if (known) pp_site_text(&origin->site, place, sizeof place);
-    pp_instance_add_values(r->plan, r->in->names, text, &values);
-    pp_fail(r->err, status, "%s: %s%s%s%s", origin->operator_name, text, values.at ? values.at : "",
-            known ? "\n  recorded at " : "", place);
-    pp_text_free(&values);
+    tell_failure(r, failed, status, inner.text[0] ? inner.text : ppto_status_text(status));
     return status;
 }
 

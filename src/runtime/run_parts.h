@@ -41,6 +41,11 @@ void pp_run_predict(pp_run_state *r); /* the same, and tells the program's stati
 ppto_status pp_run_check_limit(pp_run_state *r); /* E_LIMIT */
 ppto_status pp_run_find_result(pp_run_state *r, size_t i);
 
+/* ---- run_where.c ---- */
+
+/* After a dispatch that ended early: lines with the last step that completed and the first that did not. */
+void pp_run_where(const pp_run_state *r, pp_text *out);
+
 /* ---- run_pieces.c ---- */
 
 bool pp_run_by_pieces(const pp_run_state *r);      /* should it be tried? */

@@ -250,6 +250,25 @@ Test(async, keep_going_finishes_what_does_not_depend_on_the_failure)
     }
 }
 
+Test(async, the_error_of_a_run_that_was_stopped_tells_how_far_it_came)
+{
+    ppto_event gate, first;
+    ppto_event_create_user(ctx, &gate);
+    ppto_program *p = in_two_parts(gate, &first);
+    ppto_run *run = start(p, NULL);
+    cr_expect_eq(ppto_event_wait(first, -1), PPTO_OK);
+    cr_expect_eq(ppto_run_cancel(run, "enough"), PPTO_OK);
+    cr_expect_eq(ppto_run_wait(run, -1), PPTO_E_CANCELLED);
+    const char *text = ppto_run_error(run);
+    cr_expect(strncmp(text, "the run was cancelled: enough\n", 30) == 0, "%s", text);
+    cr_expect_not_null(strstr(text, "\n  last completed: event record at "), "%s", text);
+    cr_expect_not_null(strstr(text, "\n  first not completed: stream wait at "), "%s", text);
+    ppto_run_release(run);
+    ppto_program_destroy(p);
+    ppto_event_release(first);
+    ppto_event_release(gate);
+}
+
 Test(async, cancel_ends_a_run_in_every_state)
 {
     ppto_event gate, e;

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How far a run came that ended early: the words its error gets. Steps count in program order, so the words
+ * do not depend on timing more than the run did. */
+#include "runtime/run_parts.h"
+
+static void add_step(const pp_plan *plan, const char *what, uint32_t step, pp_text *out)
+{
+    char place[PP_SITE_ROOM];
+    const pp_origin *origin = pp_plan_step_origin(plan, step);
+    if (!origin) {
+        pp_text_add(out, "\n  %s: nothing", what);
+        return;
+    }
+    pp_text_add(out, "\n  %s: %s%s%s", what, origin->operator_name, origin->site.file ? " at " : "",
+                origin->site.file ? pp_site_text(&origin->site, place, sizeof place) : "");
+}
+
+void pp_run_where(const pp_run_state *r, pp_text *out)
+{
+    uint32_t last = UINT32_MAX, first = UINT32_MAX;
+    for (uint32_t i = 0; i < r->plan->steps.n; i++) {
+        if (!pp_plan_step_origin(r->plan, i)) continue;
+        if (pp_dispatch_succeeded(r->in->dispatch, i))
+            last = i;
+        else if (first == UINT32_MAX)
+            first = i;
+    }
+    add_step(r->plan, "last completed", last, out);
+    add_step(r->plan, "first not completed", first, out);
+}
