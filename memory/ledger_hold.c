@@ -96,6 +96,27 @@ static void settle(pp_ledger *l, pp_block *block, uint32_t place)
     block->loose -= gone < block->loose ? gone : block->loose;
 }
 
+/* The only place of all the user's handles; 0: there are several, or it is not known. */
+static uint32_t only_place(const pp_block *block)
+{
+    uint32_t place = 0;
+    for (const pp_hold_row *row = block->holds; row != NULL; row = row->next) {
+        if (row->kind != PP_HOLD_USER) continue;
+        if (place != 0 && row->site != place) return 0;
+        place = row->site;
+    }
+    return place;
+}
+
+/* Where one place is left, those that were given back were of it: which place they were of is known now. */
+static void narrow(pp_ledger *l, pp_block *block)
+{
+    uint32_t place = only_place(block);
+    for (pp_hold_row *row = block->holds; place != 0 && row != NULL; row = row->next)
+        if (row->kind == PP_HOLD_GIVEN && row->stack == 0) row->stack = place;
+    if (place != 0) settle(l, block, place);
+}
+
 static void give(pp_ledger *l, pp_block *block, ppto_site site, uint32_t place)
 {
     uint32_t at = pp_ledger_site(l, site);
@@ -198,4 +219,5 @@ void pp_block_drop_hold(pp_ledger *l, pp_block *block, pp_hold hold, ppto_site s
         take_from(l, block, row);
     if (block->loose != 0 && place != 0) settle(l, block, place);
     if (block->loose != 0) settle(l, block, 0);
+    if (block->loose != 0) narrow(l, block);
 }

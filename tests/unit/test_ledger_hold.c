@@ -124,6 +124,24 @@ Test(memory_holds, where_a_handle_nobody_can_tell_was_given_back_is_told)
     end(&w);
 }
 
+/* Scoped uses of a helper beside one that is kept: when the maker's own handle is gone, what is left is of
+ * the helper. */
+Test(memory_holds, what_one_place_is_left_of_was_given_back_there)
+{
+    world w = begin(1);
+    pp_ledger_hold(w.ledger, w.at, PP_HOLD_USER, other, 0);
+    pp_ledger_hold(w.ledger, w.at, PP_HOLD_USER, helper, 0);
+    pp_ledger_hold(w.ledger, w.at, PP_HOLD_USER, helper, 0);
+    pp_ledger_drop(w.ledger, w.at, PP_HOLD_USER, elsewhere, 0);
+    pp_ledger_drop(w.ledger, w.at, PP_HOLD_USER, (ppto_site){"h.c", "make", 40, 0}, 0);
+    pp_memcheck r = report_of(&w);
+    cr_expect_eq(group(&r, "exp")->retention_count, 1);
+    expect_text(&r, "held by 1 x user_handle taken at h.c:20 take()\n");
+    expect_text(&r, "1 more, taken at h.c:20 take(), was given back at x.c:9 finish()\n");
+    pp_memcheck_free(&r);
+    end(&w);
+}
+
 /* Takes and gives within one call, each by a function of its own. */
 static __attribute__((noinline)) void scope(world *w)
 {
