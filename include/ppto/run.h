@@ -50,6 +50,10 @@ PPTO_API ppto_status ppto_program_run(ppto_program *program, ppto_array **output
 /* Makes the run that is going on end soon with E_CANCELLED (between tasks; reads and writes that are under
  * way end first). Nothing where none is. threads: any, also from a signal handler. */
 PPTO_API void ppto_program_cancel(ppto_program *program);
+/* For a signal handler that ends the process at once, and with it all runs: removes what unfinished files
+ * have as temporary names (most have none). returns false when one may stay; then cancel and wait. threads:
+ * any, also from a signal handler */
+PPTO_API bool ppto_files_abandon(void);
 
 typedef struct ppto_stats {
     size_t size;

@@ -139,10 +139,11 @@ bool cli_symbols_find(void *symbols, const char *module, uint64_t offset, struct
 void cli_signals(void);
 void cli_uninterrupted_begin(void);
 void cli_uninterrupted_end(void);
-/* Between these the signals cancel the program's run; the process ends with the run. A signal from before the
- * run had begun counts when cli_cancel_begun is called after its start. */
+/* Between these the signals end the process and its unfinished files; where reports are wanted of the run
+ * they cancel it, and the process ends with it. A signal from before the run had begun counts when
+ * cli_cancel_begun is called after its start. */
 struct ppto_program;
-void cli_cancel_begin(struct ppto_program *program);
+void cli_cancel_begin(struct ppto_program *program, bool reports);
 void cli_cancel_begun(void);
 void cli_cancel_end(void); /* after cli_uninterrupted_begin the process goes on to its end */
 bool cli_interrupted(void);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Signals and the standard descriptors.
  *
- * A run holds nothing that outlives the process, so an interruption ends it at once, from the handler. There
- * are two exceptions. A file that is being replaced at the end becomes whole first. A run that writes its
- * files as it goes is cancelled and takes its unfinished files with it. A signal more than a second later
- * ends it at once all the same, in both (`timeout` sends two together). Writing into a pipe may wait for ever
- * and makes no file, so it stays interruptible. */
+ * A run holds nothing that outlives the process, but for temporary names of its unfinished files, which the
+ * handler removes: so an interruption ends it at once, from there. There are two exceptions. A file that is
+ * being replaced at the end becomes whole first. A run that reports were asked of is cancelled, and they are
+ * written. A signal more than a second later ends it at once all the same, in both (`timeout` sends two
+ * together). Writing into a pipe may wait for ever and makes no file, so it stays interruptible. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -19,6 +19,7 @@
 
 static volatile sig_atomic_t holding, pending;
 static struct ppto_program *volatile running;
+static volatile sig_atomic_t reporting; /* of what runs reports are wanted */
 
 static void end_process(void)
 {
@@ -50,8 +51,9 @@ static void on_signal(int number)
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (!pending) first = now;
     if (running && !pending) {
-        ppto_program_cancel(running);
         leave_the_closing();
+        if (!reporting && ppto_files_abandon()) end_process();
+        ppto_program_cancel(running);
     } else if ((!holding && !running) || now.tv_sec - first.tv_sec > 1) {
         end_process();
     }
@@ -93,8 +95,9 @@ void cli_uninterrupted_end(void)
     if (pending) end_process();
 }
 
-void cli_cancel_begin(struct ppto_program *program)
+void cli_cancel_begin(struct ppto_program *program, bool reports)
 {
+    reporting = reports;
     running = program;
 }
 

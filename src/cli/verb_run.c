@@ -137,7 +137,7 @@ static int print(const job *j)
 static ppto_status run_program(job *j)
 {
     ppto_run *run;
-    cli_cancel_begin(j->recording.program);
+    cli_cancel_begin(j->recording.program, cli_reports(j->arguments));
     ppto_status status = ppto_program_start(j->recording.program, NULL, &run);
     if (status == PPTO_OK) {
         cli_cancel_begun();

@@ -59,6 +59,49 @@ static bool open_nameless(pp_sink *sink)
     return false;
 }
 
+/* ---- temporary names ----------------------------------------------------------------------------------- */
+
+enum { MOST_UNFINISHED = 16 };
+
+/* Known to a handler of signals, which can take no lock: a path is written before its row is used. */
+typedef struct pp_unfinished {
+    atomic_bool taken, used;
+    char path[PATH_ROOM];
+} pp_unfinished;
+static pp_unfinished unfinished[MOST_UNFINISHED];
+static atomic_int unknown; /* names that had no room */
+
+static void note_name(pp_sink *sink, const char *name)
+{
+    for (size_t i = 0; i < MOST_UNFINISHED && strlen(name) < PATH_ROOM; i++) {
+        pp_unfinished *row = &unfinished[i];
+        if (atomic_exchange(&row->taken, true)) continue;
+        memcpy(row->path, name, strlen(name) + 1);
+        atomic_store(&row->used, true);
+        sink->row = row;
+        return;
+    }
+    atomic_fetch_add(&unknown, 1);
+}
+
+static void forget_name(pp_sink *sink)
+{
+    if (sink->row == NULL) {
+        atomic_fetch_sub(&unknown, 1);
+        return;
+    }
+    atomic_store(&sink->row->used, false);
+    atomic_store(&sink->row->taken, false);
+    sink->row = NULL;
+}
+
+bool pp_sinks_abandon_all(void)
+{
+    for (size_t i = 0; i < MOST_UNFINISHED; i++)
+        if (atomic_load(&unfinished[i].used)) (void)unlink(unfinished[i].path);
+    return atomic_load(&unknown) == 0;
+}
+
 /* Makes a name for the file beside its target: of a new file, or of the one that has none yet. */
 static bool take_name(pp_sink *sink, const char *name)
 {
@@ -82,7 +125,11 @@ static ppto_status name_beside(pp_sink *sink, pp_error *err)
         pp_text_add(&name, ".ppto-%ld-%u.tmp", (long)getpid(), atomic_fetch_add(&serial, 1));
         if (name.failed) break;
         sink->temporary = name.at; /* pp_free frees a text too */
+        note_name(sink, name.at);
         if (take_name(sink, name.at)) return PPTO_OK;
+        int why = errno;
+        forget_name(sink);
+        errno = why;
         if (errno != EEXIST && errno != EINTR) break;
     }
     int number = errno;
@@ -178,6 +225,7 @@ ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, const p
 
 static void let_go(pp_sink *sink)
 {
+    if (sink->temporary != NULL) forget_name(sink);
     pp_free(sink->temporary);
     pp_free(sink->target);
     *sink = (pp_sink){.fd = -1};

@@ -14,8 +14,9 @@
 
 typedef struct pp_sink {
     int fd;
-    bool stream;              /* no offsets */
-    char *temporary, *target; /* NULL: no name yet; in place */
+    bool stream;               /* no offsets */
+    char *temporary, *target;  /* NULL: no name yet; in place */
+    struct pp_unfinished *row; /* of the temporary name */
 } pp_sink;
 
 /* bytes: the size the file will have; -1: not known. Where it is known, room for it is taken now, so that a
@@ -32,6 +33,10 @@ ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, const p
 ppto_status pp_sink_finish(pp_sink *sink, bool sync, pp_error *err);
 
 void pp_sink_abandon(pp_sink *sink); /* there is no new file; what went to a pipe has gone */
+
+/* For the handler of a signal that ends the process: removes every temporary name there is. false: there may
+ * be one that it does not know. threads  any, also in a handler */
+bool pp_sinks_abandon_all(void);
 
 /* Would what is written to both paths be one file? Also through symbolic links, and before there is one; not
  * of devices and pipes. */

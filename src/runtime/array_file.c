@@ -2,6 +2,8 @@
  * Arrays and files: read whole, saved by rename, or left in the file until a run reads them. */
 #include <string.h>
 
+#include "files/sink.h"
+#include "ppto/run.h"
 #include "runtime/runtime.h"
 
 /* The file's name in front of what went wrong. */
@@ -128,6 +130,11 @@ ppto_status ppto_arrays_save(const char *path, size_t n, const char *const *name
         if (!arrays[i]) return pp_report_new(PPTO_E_VALUE, "ppto_arrays_save: array %zu is NULL", i);
     if (pp_context_check(arrays[0]->ctx, &err) == PPTO_OK) (void)save_all(path, n, names, arrays, NULL, &err);
     return pp_report(&err);
+}
+
+bool ppto_files_abandon(void)
+{
+    return pp_sinks_abandon_all();
 }
 
 /* ---- arrays that stay in their file -------------------------------------------------------------------- */
