@@ -68,8 +68,8 @@ Test(files_output, a_handler_may_abandon_what_is_unfinished)
     pp_sink open[40];
     cr_assert_not_null(mkdtemp(folder));
     cr_assert_eq(chdir(folder), 0);
-    cr_expect_eq(pp_files_write_atomic("a", write_word, "first", NULL), PPTO_OK);
-    for (int i = 0; i < 40; i++) cr_assert_eq(pp_sink_open(&open[i], i ? "b" : "a", 10, NULL), PPTO_OK);
+    cr_expect_eq(pp_files_write_atomic("a", write_word, "first", NULL, NULL), PPTO_OK);
+    for (int i = 0; i < 40; i++) cr_assert_eq(pp_sink_open(&open[i], i ? "b" : "a", 10, NULL, NULL), PPTO_OK);
     bool known = pp_sinks_abandon_all();
     cr_expect(known || open[39].temporary != NULL, "only names can be too many");
     expect_content("a", "first");
