@@ -91,8 +91,8 @@ static void tell_failure(pp_run_state *r, uint32_t step, ppto_status status, con
     if (r->control->run || !origin) pp_run_where(r, &where);
     if (known) pp_site_text(&origin->site, place, sizeof place);
     if (origin) pp_instance_add_values(r->plan, r->in->names, text, &values);
-    (void)pp_fail(r->err, status, "%s%s%s%s%s%s%s", origin ? origin->operator_name : "", origin ? ": " : "", text,
-                  values.at ? values.at : "", known ? "\n  recorded at " : "", place,
+    (void)pp_fail(r->err, status, "%s%s%s%s%s%s%s", origin ? origin->operator_name : "", origin ? ": " : "",
+                  text, values.at ? values.at : "", known ? "\n  recorded at " : "", place,
                   where.at && !where.failed ? where.at : "");
     pp_text_free(&values);
     pp_text_free(&where);
