@@ -19,12 +19,17 @@ static const char this_system_word[] = "this-system";
 
 /* ---- domains ------------------------------------------------------------------------------------ */
 
-static void make_flat(pp_machine *machine)
+static unsigned usable_cpus(void)
 {
     pp_topology topology;
     pp_topology_os(&topology);
+    return topology.cpus > 0 ? topology.cpus : 1;
+}
+
+static void make_flat(pp_machine *machine)
+{
     machine->n_nodes = machine->n_domains = 1;
-    machine->node[0] = (pp_node){.cpus = topology.cpus};
+    machine->node[0] = (pp_node){.cpus = machine->cpus};
 }
 
 static void read_atlas(pp_machine *machine)
@@ -65,6 +70,7 @@ ppto_status pp_machine_open(const char *description, pp_machine **out, pp_error 
     pp_machine *machine = pp_calloc(1, sizeof *machine);
     if (machine == NULL) return pp_fail(err, PPTO_E_NOMEM, "no memory for the topology");
     machine->this_system = true;
+    machine->cpus = usable_cpus();
     make_flat(machine);
     if (!pp_machine_is_flat(description)) {
         const char *text = description != NULL ? description : "", *rest = after_this_system(text);

@@ -34,6 +34,7 @@ typedef enum pp_binding_state {
 typedef struct pp_atlas pp_atlas; /* what hwloc has loaded */
 
 typedef struct pp_machine {
+    unsigned cpus; /* of this machine that may be used at once: affinity and quota; at least 1 */
     uint32_t n_nodes, n_domains; /* at least 1 */
     pp_node node[PP_MAX_DOMAINS];
     uint32_t node_of[PP_MAX_DOMAINS]; /* of each domain */

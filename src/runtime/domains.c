@@ -6,17 +6,13 @@
 
 #include <string.h>
 
-#include "devices/cpu/topology.h"
-
 /* What the user asked for, else what affinity and quotas allow, divided as the CPUs are. */
 static pp_domains divide(const ppto_context *ctx, const pp_machine *machine)
 {
     const int asked = ctx->settings.o.threads;
     pp_domains domains = {.n = machine->n_domains};
-    pp_topology topology;
-    pp_topology_os(&topology);
     for (uint32_t d = 0; d < domains.n; d++) domains.workers[d] = machine->node[machine->node_of[d]].cpus;
-    pp_domains_spread(&domains, asked > 0 ? (uint32_t)asked : topology.cpus > 0 ? topology.cpus : 1);
+    pp_domains_spread(&domains, asked > 0 ? (uint32_t)asked : machine->cpus);
     return domains;
 }
 
