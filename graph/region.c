@@ -143,12 +143,9 @@ static uint32_t pass_of(const pp_region *r, uint32_t prim)
     return r->trace.depth[prim] - (r->flat->prims.at[prim].kind != PP_P_SCAN);
 }
 
-/* A scan below a crossing of a later pass is computed again there. */
 bool pp_region_carries(const pp_region *r, const pp_place *place, uint32_t pass)
 {
-    if (place->kind != PP_AT_CARRY) return false;
-    return r->flat->prims.at[place->number].kind == PP_P_SCAN ? pass_of(r, place->number) <= pass
-                                                              : pass_of(r, place->number) == pass;
+    return place->kind == PP_AT_CARRY && r->passes[pass].runs[place->number];
 }
 
 static bool is_cut_output(const pp_region *r, uint32_t prim)
@@ -165,19 +162,36 @@ bool pp_region_is_root(const pp_region *r, uint32_t pass, uint32_t prim)
     return (crosses && pass_of(r, prim) == pass) || (r->trace.depth[prim] == pass && is_cut_output(r, prim));
 }
 
+/* What the roots of a pass are made of, piece by piece: a scan below a crossing of a later pass runs there
+ * again. */
+static ppto_status find_running(pp_region *r, uint32_t pass)
+{
+    size_t n = r->flat->prims.n;
+    uint8_t *runs = r->passes[pass].runs = pp_arena_alloc(&r->arena, n + 1);
+    if (!runs) return PPTO_E_NOMEM;
+    memset(runs, 0, n + 1);
+    for (uint32_t id = (uint32_t)n; id-- > 0;) {
+        runs[id] |= pp_region_is_root(r, pass, id);
+        for (uint32_t k = 0; runs[id] && k < r->flat->prims.at[id].n_operands; k++) {
+            uint32_t x = pp_flat_operands(r->flat, id)[k];
+            runs[x] |= r->trace.cut[x] != PP_WHOLE;
+        }
+    }
+    return PPTO_OK;
+}
+
 static ppto_status plan_pass(pp_region *r, uint32_t pass, uint32_t *culprit, pp_error *err)
 {
     pp_region_pass *p = &r->passes[pass];
     p->most = INT64_MAX;
     p->least = 1;
+    PP_TRY(find_running(r, pass));
     for (uint32_t id = 0; id < r->flat->prims.n; id++) {
         int64_t least, most;
         if (pp_region_is_root(r, pass, id) && pp_region_rows(r, id) > p->rows)
             p->rows = pp_region_rows(r, id);
         uint8_t kind = r->flat->prims.at[id].kind;
-        /* a scan below a crossing of a later pass is computed again there */
-        if (!r->trace.cross[id] || (kind == PP_P_SCAN ? pass_of(r, id) > pass : pass_of(r, id) != pass))
-            continue;
+        if (!r->trace.cross[id] || !p->runs[id]) continue;
         ppto_status status = pp_region_limits(r, id, &least, &most, err);
         if (status != PPTO_OK) *culprit = id;
         PP_TRY(status);

@@ -86,6 +86,7 @@ typedef struct pp_region_pass {
     bool any;      /* has pieces at all */
     bool carries;  /* the first piece is built without carry */
     int64_t rows;  /* of the longest of what the pass is for */
+    uint8_t *runs; /* per prim: rows of it are computed */
     int64_t most;  /* rows of a piece at most (laws of scans and products), a power of two */
     int64_t least; /* and at least */
 } pp_region_pass;
@@ -114,14 +115,20 @@ typedef struct pp_span { /* rows of one cut value that a pass needs together */
     uint32_t prim;
     int64_t slope;  /* rows that it goes on by, or back, when the piece goes on by one */
     pp_rows first;  /* at the first piece, as if no value had an end */
-    uint32_t edges; /* in pp_spans.edge: for each operand the span it reads, PP_NONE: the operand is whole */
+    uint32_t edges; /* in pp_spans.edge: one for each operand */
     bool root;
 } pp_span;
+
+typedef struct pp_edge { /* row r is made of row start + r * step of the operand */
+    uint32_t span;       /* of the operand; PP_NONE: it is whole */
+    int64_t start, step;
+} pp_edge;
 
 typedef struct pp_spans { /* of a pass with pieces of so many rows */
     int64_t rows, total;  /* total: of the longest root */
     PP_VEC(pp_span) at;   /* operands after what reads them */
-    PP_VEC(uint32_t) edge;
+    PP_VEC(pp_edge) edge;
+    PP_VEC(int64_t) breaks; /* starts of pieces, ascending: all others are like the one listed before them */
 } pp_spans;
 
 /* returns PPTO_OK; E_UNSUPPORTED and *culprit; E_NOMEM. Free the spans also after a failure. */
@@ -137,8 +144,12 @@ bool pp_spans_in_order(const pp_region *region, const pp_spans *spans, uint32_t 
 /* Does the part built for one piece serve the other, too? */
 bool pp_spans_alike(const pp_region *region, const pp_spans *spans, int64_t start, const pp_rows *now,
                     int64_t other_start, const pp_rows *other);
-/* Rows of operand k that these rows of a prim are made of, as far as the operand has them. */
-pp_rows pp_span_operand(const pp_region *region, uint32_t prim, uint32_t k, pp_rows rows);
+/* Rows of operand k that these rows of a span are made of, as far as the operand has them. */
+pp_rows pp_span_operand(const pp_region *region, const pp_spans *spans, uint32_t span, uint32_t k,
+                        pp_rows rows);
+/* ---- region_breaks.c ---- */
+ppto_status pp_spans_find_breaks(const pp_region *region, pp_spans *spans);
+/* ---- region_span.c ---- */
 /* Rows of a root in a piece; all its rows (of a crossing prim: its operands'). */
 pp_rows pp_region_root_rows(const pp_region *region, uint32_t root, int64_t start, int64_t rows);
 int64_t pp_region_rows(const pp_region *region, uint32_t prim);

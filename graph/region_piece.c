@@ -97,7 +97,7 @@ ppto_status pp_build_take(pp_build *b, uint32_t span, pp_rows rows, uint32_t *id
 /* The rows of a component of a fold that does not cross; the fold may have more. */
 static ppto_status copy_part(pp_build *b, uint32_t span, uint32_t *made)
 {
-    uint32_t id = b->spans->at.at[span].prim, edge = b->spans->edge.at[b->spans->at.at[span].edges];
+    uint32_t id = b->spans->at.at[span].prim, edge = b->spans->edge.at[b->spans->at.at[span].edges].span;
     pp_rows rows = b->now[span], has = b->now[edge];
     b->rows = has.to - has.from;
     PP_TRY(pp_build_plain(b, id, &b->made_span[edge], made));
@@ -148,10 +148,10 @@ static ppto_status copy_rows(pp_build *b, uint32_t span, const uint32_t *x, uint
 static ppto_status take_operand(pp_build *b, uint32_t span, uint32_t k, uint32_t *x)
 {
     const pp_span *s = &b->spans->at.at[span];
-    uint32_t edge = b->spans->edge.at[s->edges + k], id = pp_flat_operands(b->region->flat, s->prim)[k];
+    uint32_t edge = b->spans->edge.at[s->edges + k].span, id = pp_flat_operands(b->region->flat, s->prim)[k];
     *x = b->made[id];
     if (edge == PP_NONE) return PPTO_OK;
-    pp_rows rows = pp_span_operand(b->region, s->prim, k, b->now[span]);
+    pp_rows rows = pp_span_operand(b->region, b->spans, span, k, b->now[span]);
     *x = PP_NONE;
     if (rows.from == rows.to || b->region->flat->prims.at[s->prim].kind == PP_P_PART) return PPTO_OK;
     return pp_build_take(b, edge, rows, x);
@@ -178,7 +178,7 @@ static void need_of_spans(const pp_build *b, uint8_t *need)
         const pp_prim *p = &b->region->flat->prims.at[span->prim];
         if (b->now[i].from == b->now[i].to) continue;
         for (uint32_t k = 0; k < p->n_operands; k++)
-            if (b->spans->edge.at[span->edges + k] == PP_NONE)
+            if (b->spans->edge.at[span->edges + k].span == PP_NONE)
                 need[pp_flat_operands(b->region->flat, span->prim)[k]] = 1;
     }
 }

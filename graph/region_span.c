@@ -73,12 +73,21 @@ int64_t pp_region_size(const pp_region *region, pp_size size)
     return value;
 }
 
-/* Rows before operand k of a join. */
-static int64_t rows_before(const pp_region *region, uint32_t prim, uint32_t k)
+/* How operand k is read; before: rows of a join's operands before it. */
+static pp_edge edge_of(const pp_region *region, uint32_t prim, int64_t before)
 {
-    int64_t n = 0;
-    for (uint32_t i = 0; i < k; i++) n += pp_region_rows(region, pp_flat_operands(region->flat, prim)[i]);
-    return n;
+    const pp_prim *p = &region->flat->prims.at[prim];
+    pp_edge edge = {.span = PP_NONE, .step = 1};
+    if (p->axis != region->trace.cut[prim]) return edge;
+    if (p->kind == PP_P_SLICE) {
+        edge.start = pp_region_size(region, p->u.slice.start);
+        edge.step = p->u.slice.step;
+    } else if (p->kind == PP_P_PAD) {
+        edge.start = -pp_region_size(region, p->u.before);
+    } else if (p->kind == PP_P_CONCAT) {
+        edge.start = -before;
+    }
+    return edge;
 }
 
 /* start + row * step; false: beyond all numbers. */
@@ -87,27 +96,23 @@ static bool at_step(int64_t start, int64_t row, int64_t step, int64_t *out)
     return pp_mul_i64(row, step, out) && pp_add_i64(*out, start, out);
 }
 
-static bool operand_rows(const pp_region *region, uint32_t prim, uint32_t k, pp_rows rows, pp_rows *out)
+static bool operand_rows(const pp_edge *edge, pp_rows rows, pp_rows *out)
 {
-    const pp_prim *p = &region->flat->prims.at[prim];
-    *out = rows;
-    if (p->axis != region->trace.cut[prim]) return true;
-    if (p->kind == PP_P_SLICE) {
-        int64_t start = pp_region_size(region, p->u.slice.start), step = p->u.slice.step, a, b;
-        if (!at_step(start, rows.from, step, &a) || !at_step(start, rows.to - 1, step, &b)) return false;
-        *out = step > 0 ? (pp_rows){a, b + 1} : (pp_rows){b, a + 1};
-        return true;
-    }
-    if (p->kind != PP_P_PAD && p->kind != PP_P_CONCAT) return true;
-    int64_t before = p->kind == PP_P_PAD ? pp_region_size(region, p->u.before) : rows_before(region, prim, k);
-    return pp_add_i64(rows.from, -before, &out->from) && pp_add_i64(rows.to, -before, &out->to);
+    int64_t a, b;
+    if (!at_step(edge->start, rows.from, edge->step, &a) ||
+        !at_step(edge->start, rows.to - 1, edge->step, &b))
+        return false;
+    *out = edge->step > 0 ? (pp_rows){a, b + 1} : (pp_rows){b, a + 1};
+    return true;
 }
 
-pp_rows pp_span_operand(const pp_region *region, uint32_t prim, uint32_t k, pp_rows rows)
+pp_rows pp_span_operand(const pp_region *region, const pp_spans *spans, uint32_t span, uint32_t k,
+                        pp_rows rows)
 {
+    const pp_span *s = &spans->at.at[span];
     pp_rows out = {0, 0};
-    if (is_empty(rows) || !operand_rows(region, prim, k, rows, &out)) return (pp_rows){0, 0};
-    return within(out, pp_region_rows(region, pp_flat_operands(region->flat, prim)[k]));
+    if (is_empty(rows) || !operand_rows(&spans->edge.at[s->edges + k], rows, &out)) return (pp_rows){0, 0};
+    return within(out, pp_region_rows(region, pp_flat_operands(region->flat, s->prim)[k]));
 }
 
 /* ---- finding them ------------------------------------------------------------------------------------- */
@@ -143,14 +148,15 @@ static ppto_status ask_operands(finder *f, const pp_span *span)
 {
     const pp_region *region = f->region;
     const pp_prim *p = &region->flat->prims.at[span->prim];
-    bool steps = p->kind == PP_P_SLICE && p->axis == region->trace.cut[span->prim];
+    int64_t before = 0;
     for (uint32_t k = 0; k < p->n_operands; k++) {
         uint32_t x = pp_flat_operands(region->flat, span->prim)[k];
         demand d = {.slot = span->edges + k, .slope = span->slope};
-        PP_TRY(pp_vec_push(&f->spans->edge, PP_NONE));
+        pp_edge edge = edge_of(region, span->prim, before);
+        PP_TRY(pp_vec_push(&f->spans->edge, edge));
         if (region->trace.cut[x] == PP_WHOLE) continue;
-        if (!operand_rows(region, span->prim, k, span->first, &d.rows) ||
-            !pp_mul_i64(d.slope, steps ? p->u.slice.step : 1, &d.slope))
+        before += pp_region_rows(region, x);
+        if (!operand_rows(&edge, span->first, &d.rows) || !pp_mul_i64(d.slope, edge.step, &d.slope))
             return refuse(f, span->prim, "it reaches too far along the axis that is cut");
         PP_TRY(ask(f, x, d));
     }
@@ -184,7 +190,7 @@ static ppto_status make_spans(finder *f, uint32_t prim)
             if (f->sorted.at[k].slot == PP_NONE)
                 span.root = true;
             else
-                f->spans->edge.at[f->sorted.at[k].slot] = (uint32_t)f->spans->at.n;
+                f->spans->edge.at[f->sorted.at[k].slot].span = (uint32_t)f->spans->at.n;
         }
         PP_TRY(in_step(f, prim, &span));
         if (f->spans->at.n == MOST_SPANS)
@@ -219,6 +225,7 @@ ppto_status pp_spans_create(const pp_region *region, uint32_t pass, int64_t rows
     *out = (pp_spans){.rows = rows};
     finder f = {.region = region, .pass = pass, .spans = out, .culprit = PP_NONE, .err = err};
     ppto_status status = find(&f);
+    if (status == PPTO_OK) status = pp_spans_find_breaks(region, out);
     if (f.culprit != PP_NONE) *culprit = f.culprit;
     pp_free(f.head);
     pp_vec_free(&f.demands);
@@ -230,6 +237,7 @@ void pp_spans_free(pp_spans *spans)
 {
     pp_vec_free(&spans->at);
     pp_vec_free(&spans->edge);
+    pp_vec_free(&spans->breaks);
     *spans = (pp_spans){0};
 }
 
@@ -250,8 +258,9 @@ void pp_spans_aim(const pp_region *region, const pp_spans *spans, int64_t start,
         if (span->root || (scan && !is_empty(now[i])))
             now[i] = hull(now[i], pp_region_root_rows(region, span->prim, start, spans->rows));
         for (uint32_t k = 0; k < p->n_operands; k++) {
-            uint32_t edge = spans->edge.at[span->edges + k];
-            if (edge != PP_NONE) now[edge] = hull(now[edge], pp_span_operand(region, span->prim, k, now[i]));
+            uint32_t edge = spans->edge.at[span->edges + k].span;
+            if (edge != PP_NONE)
+                now[edge] = hull(now[edge], pp_span_operand(region, spans, (uint32_t)i, k, now[i]));
         }
     }
 }
@@ -259,8 +268,8 @@ void pp_spans_aim(const pp_region *region, const pp_spans *spans, int64_t start,
 void pp_spans_longest(const pp_region *region, const pp_spans *spans, int64_t *longest, pp_rows *scratch)
 {
     for (size_t i = 0; i < spans->at.n; i++) longest[i] = 0;
-    for (int64_t start = 0; start < spans->total; start += spans->rows) {
-        pp_spans_aim(region, spans, start, scratch);
+    for (size_t k = 0; k < spans->breaks.n; k++) {
+        pp_spans_aim(region, spans, spans->breaks.at[k], scratch);
         for (size_t i = 0; i < spans->at.n; i++) {
             int64_t rows = scratch[i].to - scratch[i].from;
             if (rows > longest[i]) longest[i] = rows;
@@ -272,8 +281,8 @@ bool pp_spans_in_order(const pp_region *region, const pp_spans *spans, uint32_t 
 {
     pp_rows last = {0, 0};
     bool over = false;
-    for (int64_t start = 0; start < spans->total; start += spans->rows) {
-        pp_spans_aim(region, spans, start, scratch);
+    for (size_t k = 0; k < spans->breaks.n; k++) {
+        pp_spans_aim(region, spans, spans->breaks.at[k], scratch);
         pp_rows rows = scratch[span];
         if (!is_empty(rows) && (over || rows.from < last.from || rows.to < last.to)) return false;
         over |= is_empty(rows) && !is_empty(last);

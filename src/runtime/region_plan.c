@@ -10,7 +10,7 @@
 #include "base/checked.h"
 #include "runtime/region_run.h"
 
-enum { PIECE_BYTES = 8 << 20, LEAST_STRETCH = 512 };
+enum { PIECE_BYTES = 8 << 20, LEAST_STRETCH = 512, MOST_VARIANTS = 64 };
 
 /* Of a column-major file a piece is a stretch of every column: not worth it for a few bytes each. */
 bool pp_region_reads_columns(const pp_reader *reader)
@@ -138,9 +138,12 @@ static bool is_listed(const variants *v, int64_t start)
 
 static ppto_status list_variants(variants *v)
 {
-    for (int64_t start = 0; start < v->spans.total; start += v->spans.rows) {
+    for (size_t k = 0; k < v->spans.breaks.n; k++) {
+        int64_t start = v->spans.breaks.at[k];
         pp_spans_aim(v->r->region, &v->spans, start, v->now);
         if (is_listed(v, start)) continue;
+        if (v->starts.n == MOST_VARIANTS)
+            return pp_fail(v->r->err, PPTO_E_UNSUPPORTED, "its pieces would be of too many kinds");
         PP_TRY(pp_vec_push(&v->starts, start));
         for (size_t i = 0; i < v->spans.at.n; i++) PP_TRY(pp_vec_push(&v->rows, v->now[i]));
     }
