@@ -40,61 +40,6 @@ static void clear(pp_region_run *r)
     r->region = NULL;
 }
 
-/* The least limit known to be kept. What was planned may not be that: with more room an earlier pass may take
- * longer pieces, which leave less or more to the later ones. */
-static ppto_status least_limit(pp_region_run *r, uint64_t fixed, uint64_t *least)
-{
-    enum { TRIES = 8 };
-    uint64_t limit = r->predicted;
-    *least = r->whole;
-    for (int i = 0; i < TRIES && limit < *least; i++) {
-        PP_TRY(pp_region_plan(r, fixed, limit));
-        if (r->predicted <= limit) *least = limit;
-        if (r->predicted == limit) break;
-        limit = r->predicted;
-    }
-    return PPTO_OK;
-}
-
-/* Files that are whole in memory, and why. */
-static void name_whole_files(const pp_region_run *r, pp_text *out)
-{
-    for (uint32_t i = 0; i < r->region->places.n; i++) {
-        const pp_place *place = &r->region->places.at[i];
-        if (r->at[i].streamed) continue;
-        if (place->kind == PP_AT_INPUT && r->inputs[place->number]->file) {
-            const pp_array_file *file = r->inputs[place->number]->file;
-            const char *why = !place->cut                  ? "all of it is needed at once"
-                              : file->reader.source.stream ? "a pipe is read once and in order"
-                              : file->reader.npz           ? "an archive is read in order"
-                                                           : "its rows do not lie together";
-            pp_text_add(out, "; %.200s is read whole: %s", file->path, why);
-        } else if (place->kind == PP_AT_OUTPUT && place->cut && r->p->sinks[place->number]) {
-            const char *path = r->p->sinks[place->number];
-            pp_text_add(out, "; %.200s is written whole: %s", path,
-                        pp_files_by_pieces(path) ? "its rows do not lie together, or it is wanted twice"
-                                                 : "so are NPZ files and standard output");
-        }
-    }
-}
-
-static ppto_status within_limit(pp_region_run *r, uint64_t fixed, uint64_t limit, uint64_t *least)
-{
-    uint64_t need = r->predicted;
-    if (limit == 0 || need <= limit) return PPTO_OK;
-    PP_TRY(least_limit(r, fixed, least));
-    pp_text files = {0};
-    name_whole_files(r, &files);
-    ppto_status status = pp_fail(
-        r->err, PPTO_E_LIMIT,
-        "piece by piece the run needs %llu bytes, the memory limit is %llu; the least limit that would "
-        "do is %llu%s",
-        (unsigned long long)need, (unsigned long long)limit, (unsigned long long)*least,
-        files.at ? files.at : "");
-    pp_text_free(&files);
-    return status;
-}
-
 /* Which places have their pieces in files. A result that is wanted twice is in memory. */
 static void find_streams(pp_region_run *r)
 {
@@ -153,6 +98,74 @@ static ppto_status read_whole_what_must_be(pp_region_run *r, bool *any)
     return status;
 }
 
+/* The run as it would go under a limit: what is read by pieces depends on their lengths. */
+static ppto_status plan_within(pp_region_run *r, uint64_t fixed, uint64_t limit)
+{
+    bool again = true;
+    find_streams(r);
+    while (again) {
+        PP_TRY(pp_region_plan(r, fixed, limit));
+        PP_TRY(read_whole_what_must_be(r, &again));
+    }
+    return PPTO_OK;
+}
+
+/* The least limit of this seed, or that of the whole run. Planned over the limit, every pass that is over it
+ * takes what it needs at least, so the peak is the limit to ask for; unless, with it, the lengths of pieces
+ * that fit let other files be read by pieces. */
+static ppto_status least_limit(pp_region_run *r, uint64_t fixed, uint64_t *least)
+{
+    enum { TRIES = 8 };
+    uint64_t limit = r->predicted;
+    *least = r->whole;
+    for (int i = 0; i < TRIES && limit < *least; i++) {
+        PP_TRY(plan_within(r, fixed, limit));
+        if (r->predicted <= limit) *least = limit;
+        if (r->predicted == limit) break;
+        limit = r->predicted;
+    }
+    return PPTO_OK;
+}
+
+/* Files that are whole in memory, and why. */
+static void name_whole_files(const pp_region_run *r, pp_text *out)
+{
+    for (uint32_t i = 0; i < r->region->places.n; i++) {
+        const pp_place *place = &r->region->places.at[i];
+        if (r->at[i].streamed) continue;
+        if (place->kind == PP_AT_INPUT && r->inputs[place->number]->file) {
+            const pp_array_file *file = r->inputs[place->number]->file;
+            const char *why = !place->cut                  ? "all of it is needed at once"
+                              : file->reader.source.stream ? "a pipe is read once and in order"
+                              : file->reader.npz           ? "an archive is read in order"
+                                                           : "its rows do not lie together";
+            pp_text_add(out, "; %.200s is read whole: %s", file->path, why);
+        } else if (place->kind == PP_AT_OUTPUT && place->cut && r->p->sinks[place->number]) {
+            const char *path = r->p->sinks[place->number];
+            pp_text_add(out, "; %.200s is written whole: %s", path,
+                        pp_files_by_pieces(path) ? "its rows do not lie together, or it is wanted twice"
+                                                 : "so are NPZ files and standard output");
+        }
+    }
+}
+
+static ppto_status within_limit(pp_region_run *r, uint64_t fixed, uint64_t limit, uint64_t *least)
+{
+    uint64_t need = r->predicted;
+    if (limit == 0 || need <= limit) return PPTO_OK;
+    PP_TRY(least_limit(r, fixed, least));
+    pp_text files = {0};
+    name_whole_files(r, &files);
+    ppto_status status = pp_fail(
+        r->err, PPTO_E_LIMIT,
+        "piece by piece the run needs %llu bytes, the memory limit is %llu; the least limit that would "
+        "do is %llu%s",
+        (unsigned long long)need, (unsigned long long)limit, (unsigned long long)*least,
+        files.at ? files.at : "");
+    pp_text_free(&files);
+    return status;
+}
+
 static void memory_of_inputs(pp_region_run *r)
 {
     for (uint32_t i = 0; i < r->region->places.n; i++) {
@@ -175,44 +188,41 @@ static ppto_status open_at(pp_region_run *r, const int64_t *names, uint64_t fixe
     r->sink_at = pp_calloc(n + 1, sizeof *r->sink_at);
     if (!r->at || !r->pass_rows || !r->sinks || !r->sink_open || !r->sink_at) return PPTO_E_NOMEM;
     memory_of_inputs(r);
-    find_streams(r);
     uint64_t limit = pp_pool_get_limit(r->p->ctx->pool);
     r->culprit = PP_NONE;
-    bool again = true;
-    ppto_status status = PPTO_OK;
-    while (status == PPTO_OK && again) {
-        status = pp_region_plan(r, fixed, limit);
-        if (status == PPTO_OK) status = read_whole_what_must_be(r, &again);
-    }
+    ppto_status status = plan_within(r, fixed, limit);
     if (status != PPTO_OK) refusal->culprit = r->culprit;
     PP_TRY(status);
     return within_limit(r, fixed, limit, &refusal->least);
 }
 
-/* What the whole does not allow an input of less bytes may allow; the first refusal is the one to tell. */
+/* What one input does not allow another may: the first that keeps the limit is cut. Else the refusal with the
+ * least limit is told, the first of several. */
 static ppto_status try_seeds(pp_region_run *r, const int64_t *names, uint64_t fixed, uint8_t *tried,
                              pp_region_refusal *refusal)
 {
     uint32_t seed;
-    ppto_status first = PPTO_OK;
+    pp_error *keep = r->err;
+    ppto_status told = PPTO_OK;
     while ((seed = next_seed(r->p, r->inputs, tried)) != PP_NONE) {
-        pp_error err = {0}, *keep = r->err;
+        pp_error err = {0};
         pp_region_refusal why = {PP_NONE, r->whole};
         r->err = &err;
         ppto_status status = open_at(r, names, fixed, seed, &why);
         r->err = keep;
         if (status == PPTO_OK) return status;
         clear(r);
-        if (first == PPTO_OK) {
+        bool refused = status == PPTO_E_UNSUPPORTED || status == PPTO_E_LIMIT;
+        if (told == PPTO_OK || !refused || why.least < refusal->least) {
             *refusal = why;
             *keep = err;
-            first = status;
+            told = status;
         }
-        if (status != PPTO_E_UNSUPPORTED && status != PPTO_E_LIMIT) break;
+        if (!refused) break;
     }
-    if (first == PPTO_OK)
+    if (told == PPTO_OK)
         return pp_fail(r->err, PPTO_E_UNSUPPORTED, "no input has an axis to cut into pieces");
-    return first;
+    return told;
 }
 
 ppto_status pp_region_open(ppto_program *p, ppto_array *const *inputs, const int64_t *names, uint64_t fixed,

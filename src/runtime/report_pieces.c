@@ -34,7 +34,7 @@ ppto_status pp_report_pieces_read(ppto_program *program, pp_report_sizes *s, pp_
     r->over = pp_run_over_limit(&run);
     ppto_status status = PPTO_OK;
     if (pp_run_by_pieces(&run)) {
-        status = pp_run_open_pieces(&run, &r->region, &r->refusal, &r->why);
+        status = pp_run_open_pieces(&run, r->whole_bytes, &r->region, &r->refusal, &r->why);
         r->not_cut = status == PPTO_E_UNSUPPORTED || status == PPTO_E_LIMIT;
     }
     pp_free(run.results);

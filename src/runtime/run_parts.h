@@ -51,9 +51,10 @@ void pp_run_where(const pp_run_state *r, pp_text *out);
 bool pp_run_by_pieces(const pp_run_state *r);      /* should it be tried? */
 bool pp_run_over_limit(const pp_run_state *r);     /* in one piece */
 uint64_t pp_run_file_bytes(const pp_run_state *r); /* of inputs that are files */
-/* Plans the run by pieces; nothing of it is adopted. Failures as pp_region_open. */
-ppto_status pp_run_open_pieces(pp_run_state *r, pp_region_run **region, pp_region_refusal *refusal,
-                               pp_error *why);
+/* Plans the run by pieces; nothing of it is adopted. whole: bytes in one piece. Failures as pp_region_open.
+ */
+ppto_status pp_run_open_pieces(pp_run_state *r, uint64_t whole, pp_region_run **region,
+                               pp_region_refusal *refusal, pp_error *why);
 /* *done: the run was tried piece by piece, and the status is its own. Else it is as if never tried. */
 ppto_status pp_run_try_pieces(pp_run_state *r, ppto_array **outputs, bool *done);
 /* Of a run in one piece: what it loads, computes and saves. */

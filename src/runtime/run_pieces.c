@@ -70,12 +70,18 @@ static void give_back(pp_run_state *r)
     pp_run_predict(r);
 }
 
+/* Of pieces; a run in one piece could not do with less than its bounds. */
+static void predict(ppto_stats *s, uint64_t peak)
+{
+    s->predicted_peak_bytes = peak;
+    if (s->lower_bound_bytes > peak) s->lower_bound_bytes = peak;
+    if (s->serial_bound_bytes > peak) s->serial_bound_bytes = peak;
+}
+
 static ppto_status run_region(pp_run_state *r, pp_region_run *region, ppto_array **outputs)
 {
     ppto_stats *s = &r->p->stats;
-    s->predicted_peak_bytes = pp_region_predicted(region);
-    if (s->lower_bound_bytes > s->predicted_peak_bytes) s->lower_bound_bytes = s->predicted_peak_bytes;
-    if (s->serial_bound_bytes > s->predicted_peak_bytes) s->serial_bound_bytes = s->predicted_peak_bytes;
+    predict(s, pp_region_predicted(region));
     pp_pool_counters before;
     pp_pool_count(r->p->ctx->pool, &before);
     uint64_t held = pp_run_owned_bytes(r->inputs, r->plan->inputs.n) +
@@ -115,13 +121,13 @@ static ppto_status cannot_be_cut(pp_run_state *r, const pp_region_refusal *refus
     return status;
 }
 
-ppto_status pp_run_open_pieces(pp_run_state *r, pp_region_run **region, pp_region_refusal *refusal,
-                               pp_error *why)
+ppto_status pp_run_open_pieces(pp_run_state *r, uint64_t whole, pp_region_run **region,
+                               pp_region_refusal *refusal, pp_error *why)
 {
     uint64_t fixed = r->peak - r->in->layout.bytes - r->in->scratch_bytes;
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) /* the region knows which of these are ever whole */
         if (r->p->sinks[i] && !pp_run_is_repeated(r, i)) fixed -= r->in->output_bytes[i];
-    return pp_region_open(r->p, r->inputs, r->in->names, fixed, whole_bytes(r), region, refusal, why);
+    return pp_region_open(r->p, r->inputs, r->in->names, fixed, whole, region, refusal, why);
 }
 
 /* *done: the run was tried piece by piece, and the status is its own. */
@@ -130,14 +136,18 @@ ppto_status pp_run_try_pieces(pp_run_state *r, ppto_array **outputs, bool *done)
     pp_region_run *region;
     pp_error why = {0};
     pp_region_refusal refusal;
-    give_back(r);
     bool over = pp_run_over_limit(r);
+    uint64_t whole = whole_bytes(r);
+    give_back(r);
     pp_dispatch_give_back(r->in->dispatch); /* its workers' scratch is of more use to the pieces */
-    ppto_status status = pp_run_open_pieces(r, &region, &refusal, &why);
+    ppto_status status = pp_run_open_pieces(r, whole, &region, &refusal, &why);
     *done = over || (status != PPTO_E_UNSUPPORTED && status != PPTO_E_LIMIT);
+    if (over && (status == PPTO_E_UNSUPPORTED || status == PPTO_E_LIMIT))
+        predict(&r->p->stats, refusal.least);
     if (status == PPTO_E_UNSUPPORTED && over) cannot_be_cut(r, &refusal, why.text);
     if (status == PPTO_OK) status = run_region(r, region, outputs);
     pp_region_close(region);
+    if (!*done) pp_run_adopt(r);
     if (!*done || status == PPTO_OK) return PPTO_OK;
     return pp_fail(r->err, status, "%s", why.text[0] ? why.text : ppto_status_text(status));
 }
