@@ -143,11 +143,6 @@ static uint32_t pass_of(const pp_region *r, uint32_t prim)
     return r->trace.depth[prim] - (r->flat->prims.at[prim].kind != PP_P_SCAN);
 }
 
-bool pp_region_carries(const pp_region *r, const pp_place *place, uint32_t pass)
-{
-    return place->kind == PP_AT_CARRY && r->passes[pass].runs[place->number];
-}
-
 static bool is_cut_output(const pp_region *r, uint32_t prim)
 {
     if (r->trace.cut[prim] == PP_WHOLE) return false;

@@ -170,8 +170,6 @@ ppto_status pp_region_whole(pp_region *region, uint32_t pass, pp_part *out, pp_e
 ppto_status pp_region_piece(pp_region *region, uint32_t pass, const pp_spans *spans, const pp_rows *now,
                             int64_t start, bool first, pp_part *out, pp_error *err);
 bool pp_region_repeats(const pp_region *region, uint32_t output); /* the value of an earlier output */
-/* Does this CARRY place belong to the pass? */
-bool pp_region_carries(const pp_region *region, const pp_place *place, uint32_t pass);
 /* Rows of states that all pieces of this many rows, and a shorter last one, give for a tree: its dim 0. */
 int64_t pp_region_units(const pp_region *region, const pp_tree *tree, int64_t rows);
 /* One level of a tree over n >= 2 states: reads the n_states arrays [n, …], writes [(n + 1) / 2, …]. */

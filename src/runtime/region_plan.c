@@ -166,6 +166,11 @@ static ppto_status window_bytes(variants *v, uint64_t *bytes)
     return PPTO_OK;
 }
 
+static void note_carry(pp_region_run *r, uint32_t place)
+{
+    r->at[place].written |= r->region->places.at[place].kind == PP_AT_CARRY;
+}
+
 /* The most that any of them needs for itself. */
 static ppto_status most_bytes(variants *v, uint64_t *most)
 {
@@ -178,6 +183,7 @@ static ppto_status most_bytes(variants *v, uint64_t *most)
                                v->starts.at[i], first, &part, v->r->err));
         uint64_t work = row_work(v->r, &part);
         if (i == 0 || work > v->r->row_work) v->r->row_work = work;
+        for (size_t k = 0; k < part.writes.n; k++) note_carry(v->r, part.writes.at[k]);
         PP_TRY(part_bytes(v->r, &part, &bytes));
         if (bytes > *most) *most = bytes;
     }
@@ -212,14 +218,12 @@ static void note(pp_region_run *r, uint64_t bytes)
 
 /* ---- one pass ----------------------------------------------------------------------------------------- */
 
-static uint64_t carry_bytes(const pp_region_run *r, uint32_t pass)
+/* Of the carries that no pass before wrote; its pieces are planned. */
+static uint64_t carry_bytes(const pp_region_run *r)
 {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < r->region->places.n; i++) {
-        const pp_place *place = &r->region->places.at[i];
-        if (place->kind == PP_AT_CARRY && !r->at[i].planned && pp_region_carries(r->region, place, pass))
-            bytes += 2 * pp_region_row_bytes(place);
-    }
+    for (size_t i = 0; i < r->region->places.n; i++)
+        if (r->at[i].written && !r->at[i].planned) bytes += 2 * pp_region_row_bytes(&r->region->places.at[i]);
     return bytes;
 }
 
@@ -260,9 +264,8 @@ static ppto_status pieces_bytes(pp_region_run *r, uint32_t number, int64_t rows,
     const pp_region_pass *pass = &r->region->passes[number];
     uint64_t part = 0, tree = 0;
     PP_TRY(piece_bytes(r, number, rows, &part));
-    part += carry_bytes(r, number);
     PP_TRY(tree_bytes(r, pass, rows, &tree));
-    *bytes = state_bytes(r, pass, rows, false) + (part > tree ? part : tree);
+    *bytes = state_bytes(r, pass, rows, false) + carry_bytes(r) + (part > tree ? part : tree);
     return PPTO_OK;
 }
 
@@ -300,9 +303,8 @@ static ppto_status plan_pass(pp_region_run *r, uint32_t number, uint64_t limit, 
     }
     note(r, *held + least);
     r->work += r->row_work * (uint64_t)pass->rows;
-    *held += carry_bytes(r, number) + state_bytes(r, pass, r->pass_rows[number], true);
-    for (size_t i = 0; i < r->region->places.n; i++)
-        r->at[i].planned |= pp_region_carries(r->region, &r->region->places.at[i], number);
+    *held += carry_bytes(r) + state_bytes(r, pass, r->pass_rows[number], true);
+    for (size_t i = 0; i < r->region->places.n; i++) r->at[i].planned |= r->at[i].written;
     return PPTO_OK;
 }
 
@@ -315,7 +317,7 @@ ppto_status pp_region_plan(pp_region_run *r, uint64_t fixed, uint64_t limit)
         /* file arrays that are read whole, results that are saved whole */
         const pp_place *place = &r->region->places.at[i];
         const ppto_array *a = r->at[i].array;
-        r->at[i].planned = false;
+        r->at[i].written = r->at[i].planned = false;
         if (place->kind == PP_AT_INPUT && !r->at[i].streamed && a->file) {
             held += a->file->reader.info.bytes;
             r->work += a->file->reader.info.bytes;

@@ -129,17 +129,23 @@ static void aim(pp_region_run *r, uint32_t i, uint32_t span, ppto_array *window,
     window->data = data;
 }
 
+static ppto_status run_program(pp_region_run *r, ppto_program *program)
+{
+    pp_pool_counters now;
+    ppto_status status = pp_run_program(program, NULL, r->p->control, NULL, r->err);
+    pp_pool_count(r->p->ctx->pool, &now);
+    if (now.peak_bytes > r->peak) r->peak = now.peak_bytes;
+    return status;
+}
+
 /* Runs the part where the run now stands. */
 static ppto_status run_part(pp_region_run *r, pp_region_part *part)
 {
-    pp_pool_counters now;
     for (size_t k = 0; k < part->reads.n; k++)
         aim(r, part->reads.at[k], part->spans.at[k], part->program->inputs[k], false);
     for (size_t k = 0; k < part->writes.n; k++)
         aim(r, part->writes.at[k], PP_NONE, part->program->outputs[k], true);
-    ppto_status status = pp_run_program(part->program, NULL, r->p->control, NULL, r->err);
-    pp_pool_count(r->p->ctx->pool, &now);
-    if (now.peak_bytes > r->peak) r->peak = now.peak_bytes;
+    ppto_status status = run_program(r, part->program);
     r->p->stats.launches += part->program->stats.launches;
     for (size_t k = 0; status == PPTO_OK && k < part->writes.n; k++) {
         pp_place_memory *at = &r->at[part->writes.at[k]];
@@ -182,7 +188,7 @@ static ppto_status run_level(pp_region_run *r, const pp_tree *tree, int64_t n)
         if (status == PPTO_OK) level.program->inputs[i]->data = from[i]->data;
         if (status == PPTO_OK) level.program->outputs[i]->data = to[i]->data;
     }
-    if (status == PPTO_OK) status = pp_run_program(level.program, NULL, r->p->control, NULL, r->err);
+    if (status == PPTO_OK) status = run_program(r, level.program);
     for (uint32_t i = 0; i < tree->n; i++) {
         pp_array_drop(status == PPTO_OK ? from[i] : to[i], PP_HOLD_PENDING, PPTO_HERE);
         if (status == PPTO_OK) r->at[tree->first + i].array = to[i];
