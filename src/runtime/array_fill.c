@@ -140,22 +140,23 @@ static ppto_status fill_integers(ppto_array *a, double lo, double hi, uint64_t s
     return PPTO_OK;
 }
 
-enum { NORMAL_BLOCK = 65536 };
+enum { NORMAL_BLOCK = 16384 };
 
-/* Block after block through the program: u, v and the result are windows of this many elements. */
-static ppto_status normal_blocks(ppto_array *a, ppto_program *p, ppto_array *u, ppto_array *v, uint64_t seed,
+/* Block after block through the program: u, v and the result are windows of this many elements. of: room for
+ * a block of u and of v. */
+static ppto_status normal_blocks(ppto_array *a, ppto_program *p, char *const of[2], uint64_t seed,
                                  uint64_t stream, pp_error *err)
 {
     int64_t n = ppto_array_elements(a), size = (int64_t)ppto_dtype_size(a->dtype);
     ppto_status status = PPTO_OK;
     for (int64_t at = 0; status == PPTO_OK && at < n; at += NORMAL_BLOCK) {
         int64_t rows = n - at < NORMAL_BLOCK ? n - at : NORMAL_BLOCK;
-        ppto_array *of[2] = {u, v}, *to = NULL;
+        ppto_array *to = NULL;
         const uint64_t streams[] = {stream, stream ^ 0x9e3779b97f4a7c15u};
         for (int k = 0; status == PPTO_OK && k < 2; k++) {
             ppto_array *window = NULL;
-            fill_from(seed, streams[k], at, a->dtype, rows, of[k]->data);
-            status = pp_array_window(of[k], 0, 0, rows, &window);
+            fill_from(seed, streams[k], at, a->dtype, rows, of[k]);
+            status = pp_array_over(a->ctx, of[k], a->dtype, 1, &rows, &window);
             if (status == PPTO_OK) status = ppto_program_bind_name(p, k ? "v" : "u", window);
             ppto_array_release(window);
         }
@@ -168,33 +169,35 @@ static ppto_status normal_blocks(ppto_array *a, ppto_program *p, ppto_array *u, 
     return status == PPTO_OK ? status : pp_fail(err, status, "%s", ppto_error_text(a->ctx));
 }
 
-/* Box and Muller 1958 on two streams, computed by ppto itself. */
+static ppto_status compile_normal(ppto_graph *g, ppto_dtype dtype, ppto_program **program)
+{
+    ppto_input(g, "u", dtype, "N");
+    ppto_input(g, "v", dtype, "N");
+    ppto_tensor *y = ppto_expr(g, "sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v)");
+    PP_TRY(ppto_compile(1, &y, program));
+    (*program)->whole = true; /* it works on windows, and is no run of the user's */
+    (*program)->uncounted = true;
+    return PPTO_OK;
+}
+
+/* Box and Muller 1958 on two streams, computed by ppto itself; within a memory limit that has room for the
+ * array alone. */
 static ppto_status fill_normal(ppto_array *a, uint64_t seed, uint64_t stream, pp_error *err)
 {
     if (!pp_dtype_is_float(a->dtype)) return pp_fail(err, PPTO_E_DTYPE, "normal fills floats");
-    const int64_t block = NORMAL_BLOCK;
-    ppto_array *u = NULL, *v = NULL;
-    ppto_graph *g = ppto_graph_create(a->ctx);
+    size_t bytes = NORMAL_BLOCK * ppto_dtype_size(a->dtype);
+    char *room = pp_alloc(2 * bytes), *const of[] = {room, room + bytes};
+    if (!room) return pp_fail(err, PPTO_E_NOMEM, "no memory to make data");
     ppto_program *program = NULL;
-    ppto_status status = g ? PPTO_OK : pp_fail(err, ppto_error_status(a->ctx), "%s", ppto_error_text(a->ctx));
-    const pp_tag tag = {.kind = PP_BLOCK_VALUE, .operator_name = "array_fill", .hold = PP_HOLD_PENDING};
-    if (status == PPTO_OK) status = pp_array_new(a->ctx, &tag, a->dtype, 1, &block, &u, err);
-    if (status == PPTO_OK) status = pp_array_new(a->ctx, &tag, a->dtype, 1, &block, &v, err);
-    if (status == PPTO_OK) {
-        ppto_input(g, "u", a->dtype, "N");
-        ppto_input(g, "v", a->dtype, "N");
-        ppto_tensor *y = ppto_expr(g, "sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v)");
-        status = ppto_compile(1, &y, &program);
-        if (status != PPTO_OK)
-            pp_fail(err, status, "%s", ppto_error_text(a->ctx));
-        else
-            program->whole = true; /* it works on windows, and is no run of the user's */
-    }
-    if (status == PPTO_OK) status = normal_blocks(a, program, u, v, seed, stream, err);
+    ppto_graph *g = ppto_graph_create(a->ctx);
+    ppto_status status = g ? compile_normal(g, a->dtype, &program) : ppto_error_status(a->ctx);
+    if (status == PPTO_OK)
+        status = normal_blocks(a, program, of, seed, stream, err);
+    else
+        pp_fail(err, status, "%s", ppto_error_text(a->ctx));
     ppto_program_destroy(program);
     ppto_graph_destroy(g);
-    ppto_array_release(u);
-    ppto_array_release(v);
+    pp_free(room);
     return status;
 }
 

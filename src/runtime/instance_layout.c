@@ -137,11 +137,26 @@ static ppto_status run_group(void *object, uint32_t phase, uint32_t task, void *
 static ppto_status take(void *arg, size_t bytes, void **out, pp_error *err)
 {
     static const pp_tag tag = {.kind = PP_BLOCK_SCRATCH, .hold = PP_HOLD_PLAN};
-    return pp_pool_take_placed(arg, bytes, &pp_scratch_placement, &tag, out, err);
+    const pp_instance *in = arg;
+    if (!in->uncounted)
+        return pp_pool_take_placed(in->plan->ctx->pool, bytes, &pp_scratch_placement, &tag, out, err);
+    *out = pp_alloc_aligned(64, bytes);
+    return *out ? PPTO_OK : pp_fail(err, PPTO_E_NOMEM, "no memory for %zu bytes of scratch", bytes);
 }
+
 static void give(void *arg, void *block, size_t bytes)
 {
-    pp_pool_give(arg, block, bytes);
+    const pp_instance *in = arg;
+    if (in->uncounted)
+        pp_free(block);
+    else
+        pp_pool_give(in->plan->ctx->pool, block, bytes);
+}
+
+void pp_instance_count(pp_instance *in, bool counted)
+{
+    pp_dispatch_give_back(in->dispatch);
+    in->uncounted = !counted;
 }
 
 static void group_step(pp_instance *in, uint32_t g, pp_step *out)
@@ -179,7 +194,7 @@ static ppto_status make_steps(pp_instance *in, const uint32_t *first, const uint
     pp_step *steps = pp_calloc(n + 1u, sizeof *steps);
     if (!steps) return PPTO_E_NOMEM;
     for (uint32_t i = 0; i < n; i++) fill_step(in, i, &steps[i]);
-    pp_memory memory = {take, give, plan->ctx->pool};
+    pp_memory memory = {take, give, in};
     ppto_status status =
         pp_dispatch_create(steps, n, first, needs, plan->ctx->executor, &memory, &in->dispatch, err);
     pp_free(steps);

@@ -225,6 +225,7 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
         PP_TRY(pp_admission_wait(r->p->ctx, r->ticket, r->p->stats.predicted_peak_bytes, r->control, r->err));
     PP_TRY(pp_numbers_eval(r->plan, r->in->names, r->inputs, r->p->literals, r->in->value, r->err));
     PP_TRY(pp_tracing_plan(&r->tracing, r->p, r->in->names, r->in->n_names));
+    if (r->p->uncounted) pp_instance_count(r->in, false);
     PP_TRY(pp_dispatch_reserve(r->in->dispatch, r->err));
     pp_pool_count(pool, &before);
     uint64_t held = pp_run_owned_bytes(r->inputs, r->plan->inputs.n) +
@@ -275,6 +276,7 @@ static ppto_status run_entered(ppto_program *p, ppto_array **outputs, const pp_r
     if (watched && !p->whole)
         pp_ledger_ran(p->ctx->ledger, p->stats.pieces ? p->stats.launches : p->plan->fused.groups.n);
     if (r.slab) pp_pool_give(p->ctx->pool, r.slab, (size_t)r.in->layout.bytes);
+    if (r.in && p->uncounted) pp_instance_count(r.in, true);
     if (r.in && pp_pool_get_limit(p->ctx->pool) != 0) pp_dispatch_give_back(r.in->dispatch);
     for (size_t i = 0; i < n_in; i++) {
         if (watched) pp_array_forget(p->inputs[i], PP_HOLD_PENDING, control->site);

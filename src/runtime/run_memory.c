@@ -112,7 +112,7 @@ void pp_run_need(pp_run_state *r)
         if (!pp_run_is_repeated(r, i) || r->p->outputs[i] || r->p->outputs[pp_run_first_of(r, i)])
             outputs += r->p->outputs[i] && !r->p->outputs[i]->owned ? 0 : r->in->output_bytes[i];
     }
-    uint64_t fixed = inputs + outputs + r->in->scratch_bytes;
+    uint64_t fixed = inputs + outputs + (r->p->uncounted ? 0 : r->in->scratch_bytes);
     r->peak = fixed + r->in->layout.bytes;
     r->lower = fixed + r->in->layout.lower_bound;
     r->serial = fixed + r->in->layout.serial_bound;

@@ -355,6 +355,7 @@ typedef struct pp_instance {
     pp_layout layout;
     pp_tag slab; /* what memcheck says of the memory behind the layout */
     uint64_t scratch_bytes;
+    bool uncounted; /* the scratch is taken from the heap; pp_instance_count */
     pp_dispatch *dispatch;
     pp_sync_step *sync_steps;   /* per step of the plan; NULL without streams */
     struct pp_sync_state *sync; /* of the program that runs */
@@ -371,6 +372,8 @@ ppto_status pp_instance_key(const pp_plan *plan, ppto_array *const *inputs, int6
 ppto_status pp_instance_get(pp_plan *plan, ppto_array *const *inputs, const int64_t *key, size_t n_key,
                             pp_instance **out, pp_error *err);
 void pp_instance_put(pp_instance *instance); /* back to the plan's idle list */
+/* Whether its scratch is taken from the context's pool; what is there is given back. Not while it runs. */
+void pp_instance_count(pp_instance *instance, bool counted);
 void pp_instance_destroy(pp_instance *instance);
 /* Agreement of bound arrays with the declared inputs; names: values of named sizes. */
 ppto_status pp_instance_sizes(const pp_plan *plan, ppto_array *const *inputs, int64_t *names, pp_error *err);
@@ -424,6 +427,7 @@ struct ppto_program {
     volatile int cancel;  /* set by ppto_program_cancel and ppto_run_cancel; cleared when a run takes it */
     const volatile int *stop; /* its own cancel, or that of the program it is a part of */
     bool whole;               /* never piece by piece: a part of a region */
+    bool uncounted; /* its scratch is the heap's: it makes data, which takes no more than their array */
     pp_instance *instance;
     ppto_stats stats;
     PP_VEC(pp_task_record) log;

@@ -202,3 +202,30 @@ Test(limits, the_least_limit_is_kept_and_no_less_would_do)
     for (size_t k = 0; k < INPUTS; k++) ppto_array_release(data[k]);
     ppto_context_destroy(ctx);
 }
+
+/* Or a run with made-up data would be refused without a number, although explain says that it fits. */
+Test(limits, data_are_made_in_the_bytes_of_their_array)
+{
+    static const struct {
+        const char *filler;
+        ppto_dtype dtype;
+    } made[] = {{"normal(1)", PPTO_F32},     {"normal(2)", PPTO_F64},  {"uniform(0,1)", PPTO_F32},
+                {"integers(0,9)", PPTO_I64}, {"random(3)", PPTO_BOOL}, {"ones", PPTO_F64}};
+    static const int64_t lengths[] = {3, 20000, 70001};
+    for (size_t i = 0; i < 3 * sizeof made / sizeof *made; i++) {
+        const char *filler = made[i / 3].filler;
+        ppto_dtype dtype = made[i / 3].dtype;
+        ppto_comparison c = {0};
+        ppto_context *ctx = make_context(0),
+                     *little = make_context((uint64_t)lengths[i % 3] * ppto_dtype_size(dtype));
+        ppto_array *a = ppto_array_fill(ctx, dtype, 1, &lengths[i % 3], filler, "x"),
+                   *b = ppto_array_fill(little, dtype, 1, &lengths[i % 3], filler, "x");
+        cr_assert(a && b, "%s: %s", filler, ppto_error_text(little));
+        cr_expect_eq(ppto_compare(a, b, 0, 0, &c), PPTO_OK);
+        cr_expect(c.equal, "%s", filler);
+        ppto_array_release(a);
+        ppto_array_release(b);
+        ppto_context_destroy(ctx);
+        ppto_context_destroy(little);
+    }
+}
