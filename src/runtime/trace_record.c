@@ -368,6 +368,9 @@ ppto_status ppto_program_trace(ppto_program *p, ppto_trace *trace, const char *n
     if (status != PPTO_OK) return pp_report_new(status, "trace: %s", ppto_status_text(status));
     pp_trace_leave(p->source);
     p->source = source;
+    if (!trace) return PPTO_OK;
+    pthread_mutex_lock(&trace->lock); /* somebody may be reading */
     pp_tracing_compiled(p);
+    pthread_mutex_unlock(&trace->lock);
     return PPTO_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Two programs that run on their own while a third thread reads their trace over and over: it gets the whole
- * or E_BUSY. */
+ * or E_BUSY; also while one of them begins to note anew. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -68,6 +68,8 @@ int main(void)
             expect(ppto_program_start(p[k], NULL, &runs[k]) == PPTO_OK, "start");
         for (int k = 0; k < PROGRAMS; k++) expect(ppto_run_wait(runs[k], -1) == PPTO_OK, "run");
         for (int k = 0; k < PROGRAMS; k++) ppto_run_release(runs[k]);
+        if (i % 10 == 0) /* a new row, with how it was compiled, while the trace is read */
+            expect(ppto_program_trace(p[0], trace, NULL) == PPTO_OK, "trace again");
     }
     atomic_store(&over, true);
     pthread_join(reader, NULL);
