@@ -360,8 +360,9 @@ static void end_events(const fuzz_case *c)
 static uint64_t one_seed(uint64_t seed)
 {
     fuzz_case c = {.seed = seed, .cancel_after = UINT32_MAX};
-    fuzz_run runs[MOST_RUNS] = {{NULL}};
+    fuzz_run runs[MOST_RUNS];
     uint64_t kinds = 0;
+    memset(runs, 0, sizeof runs);
     state = seed * 0x9e3779b97f4a7c15u + 1;
     c.n_streams = 1 + draw(MOST_STREAMS);
     c.n_runs = 1 + draw(MOST_RUNS);
