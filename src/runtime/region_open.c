@@ -153,15 +153,17 @@ static ppto_status within_limit(pp_region_run *r, uint64_t fixed, uint64_t limit
 {
     uint64_t need = r->predicted;
     if (limit == 0 || need <= limit) return PPTO_OK;
-    PP_TRY(least_limit(r, fixed, least));
     pp_text files = {0};
-    name_whole_files(r, &files);
-    ppto_status status = pp_fail(
-        r->err, PPTO_E_LIMIT,
-        "piece by piece the run needs %llu bytes, the memory limit is %llu; the least limit that would "
-        "do is %llu%s",
-        (unsigned long long)need, (unsigned long long)limit, (unsigned long long)*least,
-        files.at ? files.at : "");
+    pp_asks_text(r->p->plan, r->most, &files);
+    ppto_status status = least_limit(r, fixed, least);
+    if (status == PPTO_OK) {
+        name_whole_files(r, &files);
+        status = pp_fail(r->err, PPTO_E_LIMIT,
+                         "piece by piece the run needs %llu bytes, the memory limit is %llu; the least limit "
+                         "that would do is %llu%s",
+                         (unsigned long long)need, (unsigned long long)limit, (unsigned long long)*least,
+                         files.at ? files.at : "");
+    }
     pp_text_free(&files);
     return status;
 }

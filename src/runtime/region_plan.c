@@ -39,6 +39,16 @@ int64_t pp_region_pieces(const pp_spans *spans)
     return (spans->total + spans->rows - 1) / spans->rows;
 }
 
+/* A part that only joins others is for what it writes. */
+static void ask(pp_region_run *r, const pp_region_part *part)
+{
+    const pp_place *place = &r->region->places.at[part->writes.at[0]];
+    uint32_t prim = place->kind == PP_AT_OUTPUT ? r->region->flat->outputs.at[place->number] : place->number;
+    pp_asks asks = pp_asks_of_instance(part->program->instance);
+    if (asks.origin == PP_NONE) asks = pp_asks_of_prim(r->region->flat, prim, asks.bytes);
+    r->part = pp_asks_more(r->part, asks);
+}
+
 /* What a part needs beside the places it reads and writes. */
 static ppto_status part_bytes(pp_region_run *r, pp_part *take_part, uint64_t *bytes)
 {
@@ -50,6 +60,7 @@ static ppto_status part_bytes(pp_region_run *r, pp_part *take_part, uint64_t *by
     }
     PP_TRY(pp_region_part_open(r, take_part, &part));
     ppto_status status = pp_run_prepare(part.program, bytes, r->err);
+    if (status == PPTO_OK) ask(r, &part);
     pp_region_part_close(&part);
     return status;
 }
@@ -213,7 +224,14 @@ static ppto_status piece_bytes(pp_region_run *r, uint32_t pass, int64_t rows, ui
 
 static void note(pp_region_run *r, uint64_t bytes)
 {
-    if (bytes > r->predicted) r->predicted = bytes;
+    if (bytes <= r->predicted) return;
+    r->predicted = bytes;
+    r->most = pp_asks_more(r->holds, r->part);
+}
+
+static void hold(pp_region_run *r, uint32_t prim, uint64_t bytes)
+{
+    r->holds = pp_asks_more(r->holds, pp_asks_of_prim(r->region->flat, prim, bytes));
 }
 
 /* ---- one pass ----------------------------------------------------------------------------------------- */
@@ -248,6 +266,9 @@ static ppto_status tree_bytes(pp_region_run *r, const pp_region_pass *pass, int6
         pp_part part;
         uint64_t bytes;
         int64_t units = pp_region_units(r->region, tree, rows);
+        const pp_place *states = &r->region->places.at[tree->first];
+        r->part = pp_asks_more(r->part, pp_asks_of_prim(r->region->flat, states->number,
+                                                        pp_region_row_bytes(states) * (uint64_t)units));
         if (units < 2) continue;
         PP_TRY(pp_region_level(r->region, tree, units, &part, r->err));
         PP_TRY(part_bytes(r, &part, &bytes));
@@ -287,20 +308,31 @@ static ppto_status plan_pass(pp_region_run *r, uint32_t number, uint64_t limit, 
     const pp_region_pass *pass = &r->region->passes[number];
     uint64_t bytes = 0;
     pp_part whole;
+    const pp_asks none = {0, PP_NONE};
+    pp_asks asks = none;
     PP_TRY(pp_region_whole(r->region, number, &whole, r->err));
-    for (size_t k = 0; k < whole.writes.n; k++)
-        *held += pp_region_row_bytes(&r->region->places.at[whole.writes.at[k]]);
+    for (size_t k = 0; k < whole.writes.n; k++) {
+        const pp_place *place = &r->region->places.at[whole.writes.at[k]];
+        hold(r, place->number, pp_region_row_bytes(place));
+        *held += pp_region_row_bytes(place);
+    }
+    r->part = none;
     PP_TRY(part_bytes(r, &whole, &bytes));
     note(r, *held + bytes);
     if (!pass->any) return PPTO_OK;
     uint64_t least =
         UINT64_MAX; /* if none keeps the limit; a longer piece may need less than a shorter one */
     for (int64_t rows = most_rows(r, pass);; rows /= 2) {
+        r->part = none;
         PP_TRY(pieces_bytes(r, number, rows, &bytes));
-        if (bytes < least) r->pass_rows[number] = rows;
-        if (bytes < least) least = bytes;
+        if (bytes < least) {
+            r->pass_rows[number] = rows;
+            asks = r->part;
+            least = bytes;
+        }
         if (limit == 0 || *held + bytes <= limit || rows / 2 < pass->least) break;
     }
+    r->part = asks;
     note(r, *held + least);
     r->work += r->row_work * (uint64_t)pass->rows;
     *held += carry_bytes(r) + state_bytes(r, pass, r->pass_rows[number], true);
@@ -308,11 +340,17 @@ static ppto_status plan_pass(pp_region_run *r, uint32_t number, uint64_t limit, 
     return PPTO_OK;
 }
 
+static bool is_callers(const pp_region_run *r, uint32_t output)
+{
+    return r->p->outputs[output] && !r->p->outputs[output]->owned;
+}
+
 ppto_status pp_region_plan(pp_region_run *r, uint64_t fixed, uint64_t limit)
 {
     uint64_t held = fixed, bytes;
     pp_part last;
     r->work = 0;
+    r->holds = r->part = r->most = (pp_asks){0, PP_NONE};
     for (size_t i = 0; i < r->region->places.n; i++) {
         /* file arrays that are read whole, results that are saved whole */
         const pp_place *place = &r->region->places.at[i];
@@ -328,8 +366,11 @@ ppto_status pp_region_plan(pp_region_run *r, uint64_t fixed, uint64_t limit)
             held += whole;
             r->work += whole;
         }
+        if (place->kind == PP_AT_OUTPUT && !r->at[i].streamed && !is_callers(r, place->number))
+            hold(r, r->region->flat->outputs.at[place->number], pp_region_bytes(place));
     }
     r->predicted = held;
+    r->most = r->holds;
     for (uint32_t number = 0; number < r->region->trace.depths; number++)
         PP_TRY(plan_pass(r, number, limit, &held));
     PP_TRY(pp_region_last(r->region, &last, r->err));

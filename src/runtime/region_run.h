@@ -5,6 +5,7 @@
 
 #include "files/sink.h"
 #include "graph/region.h"
+#include "runtime/asks.h"
 #include "runtime/runtime.h"
 #include "scheduler/io.h"
 
@@ -126,6 +127,9 @@ struct pp_region_run {
     uint64_t work;     /* of all passes: progress.c */
     uint64_t row_work; /* of the pass planned last */
     uint32_t culprit;  /* of a failure */
+    pp_asks holds;     /* who has the most of what is held while the run is planned */
+    pp_asks part;      /* who asks for the most in the parts planned last */
+    pp_asks most;      /* of both, at the predicted peak */
     pp_error *err;
 };
 

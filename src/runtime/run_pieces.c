@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The files of a run: read and written whole around a run in one piece, or the run goes piece by piece
  * (runtime/region_run.h) because it would exceed the limit or a file is large. */
+#include <string.h>
+
+#include "runtime/asks.h"
 #include "runtime/run_parts.h"
 
 enum { SMALL_FILES = 4 << 20 }; /* so little is read at once */
@@ -121,13 +124,25 @@ static ppto_status cannot_be_cut(pp_run_state *r, const pp_region_refusal *refus
     return status;
 }
 
+/* No operator prevents it: who needs most of the run in one piece. */
+static void name_asks(const pp_run_state *r, pp_error *why)
+{
+    size_t n = strlen(why->text);
+    pp_text text = {0};
+    pp_asks_text(r->plan, pp_asks_of_instance(r->in), &text);
+    if (text.at) snprintf(why->text + n, sizeof why->text - n, "%s", text.at);
+    pp_text_free(&text);
+}
+
 ppto_status pp_run_open_pieces(pp_run_state *r, uint64_t whole, pp_region_run **region,
                                pp_region_refusal *refusal, pp_error *why)
 {
     uint64_t fixed = r->peak - r->in->layout.bytes - r->in->scratch_bytes;
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) /* the region knows which of these are ever whole */
         if (r->p->sinks[i] && !pp_run_is_repeated(r, i)) fixed -= r->in->output_bytes[i];
-    return pp_region_open(r->p, r->inputs, r->in->names, fixed, whole, region, refusal, why);
+    ppto_status status = pp_region_open(r->p, r->inputs, r->in->names, fixed, whole, region, refusal, why);
+    if (status == PPTO_E_UNSUPPORTED && refusal->culprit == PP_NONE) name_asks(r, why);
+    return status;
 }
 
 /* *done: the run was tried piece by piece, and the status is its own. */

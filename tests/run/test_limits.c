@@ -169,6 +169,7 @@ static void refuses(const char *text, uint64_t limit, ppto_array *const *data, u
     cr_expect_eq(run_within(text, limit, data, &stats, message, sizeof message), PPTO_E_LIMIT,
                  "%s within %llu: %s", text, (unsigned long long)limit, message);
     *least = number_behind(message, "the least limit that would do is ");
+    cr_expect(strstr(message, "because of ") || strstr(message, "most is for "), "%s: %s", text, message);
     cr_expect_eq(stats.predicted_peak_bytes, *least, "%s: %s; predicted %llu", text, message,
                  (unsigned long long)stats.predicted_peak_bytes);
     cr_expect_eq(explained(text, limit, data), *least, "%s: explain says another", text);
