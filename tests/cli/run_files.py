@@ -268,13 +268,13 @@ def reports_to_a_pipe_can_be_interrupted(ppto):
     """A named pipe that nobody reads: SIGTERM ends the command while it waits to write a report."""
     os.mkfifo("report")
     for option in ("--trace", "--stats-json", "--memcheck-json", "--timeline"):
-        command = subprocess.Popen([ppto.ppto, "run", "x + 1", "x=f32[3]:ones", "-o", "y.npy", option, "report"],
+        command = subprocess.Popen([ppto.ppto, "run", "x + 1", "x=f32[3]:ones", "-o", "before_report.npy", option, "report"],
                                    env=CLEAN, stderr=subprocess.DEVNULL)
-        while not os.path.exists("y.npy"):
+        while not os.path.exists("before_report.npy"):
             time.sleep(0.01)
         command.terminate()
         expect(command.wait() == 5, f"{option}: exit {command.returncode}")
-        os.remove("y.npy")
+        os.remove("before_report.npy")
     os.remove("report")
 
 
