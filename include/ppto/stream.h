@@ -118,8 +118,9 @@ typedef struct ppto_run_options {
     }
 
 /* Runs the program, with what is bound now, on a thread of the context; does not wait. Runs begin by
- * priority, then in the order of their starts, as soon as their predicted peaks together fit the memory
- * limit; at most 64 at once. Until the run is over the program cannot be run, bound or read (E_BUSY); compile
+ * priority, then in the order of their starts, as soon as what they will take fits the memory limit beside
+ * all that is held, results that are not released too; at most 64 at once. What does not fit though nothing
+ * else runs is refused. Until the run is over the program cannot be run, bound or read (E_BUSY); compile
  * another one of the same outputs to have several in flight: they share the plan. options  NULL:
  * PPTO_RUN_OPTIONS_INIT returns  PPTO_OK and *run; E_BUSY; E_NOT_SCHEDULED (a wait of the program); E_NOMEM;
  * E_FORKED owns     *run: ppto_run_release; it does not stop the run threads  any; callbacks, too */

@@ -6,7 +6,8 @@
  *
  * A driver takes the first run of the queue and does what ppto_program_run would; between runs it is parked
  * on a condition. Runs are ordered by priority, then by their start, and none stands before one that it waits
- * for (pp_sync_enter caps its priority). Memory is admitted in that order too: a run's whole predicted peak,
+ * for (pp_sync_enter caps its priority). Memory is admitted in that order too: all that a run will take,
+ * beside what the pool holds (also for arrays and results that somebody keeps) and what others were promised,
  * and only to the next of those that wait for it, so small runs never starve a large one. Every run has its
  * ticket from the moment it entered its streams. One whose run is still in the queue lets those pass that
  * entered before it (they may hold the driver it wants), but nobody who entered later and may wait for it. A
@@ -223,28 +224,53 @@ int64_t pp_run_look_again(const pp_run_control *control)
     return control->deadline_ns == 0 || poll < control->deadline_ns ? poll : control->deadline_ns;
 }
 
+/* A run that is alone is let through, to be told what is wrong. */
+static bool fits(const pp_drivers *drivers, uint64_t bytes)
+{
+    uint64_t limit = pp_pool_get_limit(drivers->ctx->pool);
+    pp_pool_counters now;
+    if (limit == 0 || drivers->n_admitted == 0) return true;
+    pp_pool_count(drivers->ctx->pool, &now);
+    uint64_t used = now.current_bytes + drivers->promised_bytes;
+    return used <= limit && bytes <= limit - used;
+}
+
 ppto_status pp_admission_wait(ppto_context *ctx, pp_ticket *ticket, uint64_t bytes,
                               const pp_run_control *control, pp_error *err)
 {
     pp_drivers *drivers = atomic_load_explicit(&ctx->drivers, memory_order_acquire);
-    uint64_t limit = pp_pool_get_limit(ctx->pool);
     ppto_status status = PPTO_OK;
     ticket->bytes = bytes;
     pthread_mutex_lock(&drivers->lock);
     for (;;) {
         status = pp_run_stopped(control, err);
-        bool fits = limit == 0 || drivers->admitted_bytes == 0 ||
-                    (drivers->admitted_bytes <= limit && bytes <= limit - drivers->admitted_bytes);
-        if (status != PPTO_OK || (is_next(drivers, ticket) && fits)) break;
+        if (status != PPTO_OK || (is_next(drivers, ticket) && fits(drivers, bytes))) break;
         (void)pp_condition_wait(&drivers->changed, &drivers->lock, pp_run_look_again(control));
     }
     if (status == PPTO_OK) {
         take_ticket(drivers, ticket);
         ticket->admitted = true;
-        drivers->admitted_bytes += bytes;
+        drivers->n_admitted++;
+        drivers->promised_bytes += bytes;
     }
     pthread_mutex_unlock(&drivers->lock);
     return status;
+}
+
+/* With the lock. */
+static void settle(pp_drivers *drivers, pp_ticket *ticket)
+{
+    drivers->promised_bytes -= ticket->bytes;
+    ticket->bytes = 0;
+    pthread_cond_broadcast(&drivers->changed);
+}
+
+void pp_admission_settle(ppto_context *ctx, pp_ticket *ticket)
+{
+    pp_drivers *drivers = atomic_load_explicit(&ctx->drivers, memory_order_acquire);
+    pthread_mutex_lock(&drivers->lock);
+    settle(drivers, ticket);
+    pthread_mutex_unlock(&drivers->lock);
 }
 
 void pp_admission_leave(ppto_context *ctx, pp_ticket *ticket)
@@ -252,8 +278,8 @@ void pp_admission_leave(ppto_context *ctx, pp_ticket *ticket)
     pp_drivers *drivers = atomic_load_explicit(&ctx->drivers, memory_order_acquire);
     pthread_mutex_lock(&drivers->lock);
     if (ticket->admitted) {
-        drivers->admitted_bytes -= ticket->bytes;
-        pthread_cond_broadcast(&drivers->changed);
+        drivers->n_admitted--;
+        settle(drivers, ticket);
     } else {
         take_ticket(drivers, ticket);
     }

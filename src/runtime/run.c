@@ -218,11 +218,11 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
         if (done || status != PPTO_OK) return status;
     }
     if (!r->p->whole) pp_progress_begin(&r->p->progress, pp_run_whole_work(r));
+    PP_TRY(pp_run_check_limit(r));
+    if (r->ticket) PP_TRY(pp_run_admit(r, pp_run_file_bytes(r)));
     PP_TRY(pp_run_load_files(r));
     pp_run_predict(r);
     PP_TRY(pp_run_check_limit(r));
-    if (r->ticket)
-        PP_TRY(pp_admission_wait(r->p->ctx, r->ticket, r->p->stats.predicted_peak_bytes, r->control, r->err));
     PP_TRY(pp_numbers_eval(r->plan, r->in->names, r->inputs, r->p->literals, r->in->value, r->err));
     PP_TRY(pp_tracing_plan(&r->tracing, r->p, r->in->names, r->in->n_names));
     if (r->p->uncounted) pp_instance_count(r->in, false);
@@ -234,6 +234,7 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) PP_TRY(pp_run_find_result(r, i));
     PP_TRY(take_slab(r));
     PP_TRY(bind_groups(r));
+    if (r->ticket) pp_admission_settle(r->p->ctx, r->ticket);
     if (r->p->sync) r->p->sync->defers = writes_after(r);
     ppto_status status = dispatch(r);
     pp_run_let_go(r);

@@ -25,6 +25,14 @@ uint64_t pp_run_owned_bytes(ppto_array *const *arrays, size_t n)
     return sum;
 }
 
+ppto_status pp_run_admit(pp_run_state *r, uint64_t loads)
+{
+    uint64_t there = pp_run_owned_bytes(r->inputs, r->plan->inputs.n) +
+                     pp_run_owned_bytes(r->p->outputs, r->plan->flat.outputs.n);
+    uint64_t peak = r->p->stats.predicted_peak_bytes, takes = peak > there ? peak - there : 0;
+    return pp_admission_wait(r->p->ctx, r->ticket, takes + loads, r->control, r->err);
+}
+
 /* The first output that is the same value as output i. */
 size_t pp_run_first_of(const pp_run_state *r, size_t i)
 {

@@ -31,6 +31,8 @@ void pp_run_hand_over(pp_run_state *r, ppto_array **outputs);
 
 /* Bytes of the arrays that ppto owns, each counted once. */
 uint64_t pp_run_owned_bytes(ppto_array *const *arrays, size_t n);
+/* Waits until what the run will take, and the bytes it will load, fits. It has a ticket. */
+ppto_status pp_run_admit(pp_run_state *r, uint64_t loads);
 /* The first output that is the same value as output i. */
 size_t pp_run_first_of(const pp_run_state *r, size_t i);
 bool pp_run_is_repeated(const pp_run_state *r, size_t output);

@@ -89,8 +89,7 @@ static ppto_status run_region(pp_run_state *r, pp_region_run *region, ppto_array
     pp_pool_count(r->p->ctx->pool, &before);
     uint64_t held = pp_run_owned_bytes(r->inputs, r->plan->inputs.n) +
                     pp_run_owned_bytes(r->p->outputs, r->plan->flat.outputs.n);
-    if (r->ticket)
-        PP_TRY(pp_admission_wait(r->p->ctx, r->ticket, s->predicted_peak_bytes, r->control, r->err));
+    if (r->ticket) PP_TRY(pp_run_admit(r, 0));
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++)
         if (!pp_region_streams_output(region, i)) PP_TRY(pp_run_find_result(r, i));
     if (r->p->sync) PP_TRY(pp_sync_pass(r->p->sync, r->control, r->err));

@@ -170,7 +170,8 @@ typedef struct pp_drivers {
     bool stop;
     uint64_t order;
     pp_ticket *tickets; /* not admitted, in order; drivers.c says which is next */
-    uint64_t admitted_bytes;
+    uint32_t n_admitted;
+    uint64_t promised_bytes; /* to those admitted, and not taken yet */
 } pp_drivers;
 
 enum {
@@ -197,6 +198,8 @@ ppto_status pp_run_stopped(const pp_run_control *control, pp_error *err);
 int64_t pp_run_look_again(const pp_run_control *control); /* when, at the latest */
 ppto_status pp_admission_wait(ppto_context *ctx, pp_ticket *ticket, uint64_t bytes,
                               const pp_run_control *control, pp_error *err);
+/* The run has taken from the pool what it will. */
+void pp_admission_settle(ppto_context *ctx, pp_ticket *ticket);
 void pp_admission_leave(ppto_context *ctx, pp_ticket *ticket);
 /* Which dispatch a cancel wakes; NULL: none any more. */
 void pp_run_watch(ppto_run *run, pp_dispatch *dispatch);

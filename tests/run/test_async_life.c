@@ -99,6 +99,58 @@ Test(async_life_own, a_run_of_the_caller_lets_queued_ones_pass_that_it_waits_for
     ppto_context_destroy(ctx);
 }
 
+static ppto_program *scores(const ppto_array *x)
+{
+    ppto_program *p = NULL;
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_input(g, "x", PPTO_F32, "N, 64");
+    ppto_tensor *y = ppto_expr(g, "softmax(x @ transpose(x)) @ x");
+    cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+    cr_assert_eq(ppto_program_bind(p, 0, (ppto_array *)(uintptr_t)x), PPTO_OK);
+    ppto_graph_destroy(g);
+    return p;
+}
+
+static ppto_array *filled(int64_t rows)
+{
+    return ppto_array_fill(ctx, PPTO_F32, 2, (int64_t[]){rows, 64}, "normal", "x");
+}
+
+/* What is held beside the runs counts: an array that is kept, results that are not released yet. */
+Test(async_life_own, runs_are_admitted_beside_what_is_kept, .timeout = 120)
+{
+    enum { ROWS = 500, BYTES = ROWS * 64 * 4 };
+    ppto_stats stats = {.size = sizeof stats};
+    ctx = context_with("pthread", 0);
+    ppto_array *x = filled(ROWS), *y = NULL;
+    ppto_program *p[2] = {scores(x)};
+    cr_assert_eq(ppto_program_run(p[0], &y), PPTO_OK);
+    cr_assert_eq(ppto_program_stats(p[0], &stats), PPTO_OK);
+    uint64_t takes = stats.predicted_peak_bytes - BYTES;
+    ppto_array_release(y);
+    ppto_array_release(x);
+    ppto_program_destroy(p[0]);
+    ppto_context_destroy(ctx);
+    /* room for what is kept, one run and a half, and results */
+    int64_t rows = (int64_t)(2 * takes / (64 * 4));
+    ctx = context_with("pthread", BYTES + (uint64_t)rows * 64 * 4 + takes + takes / 2 + 4 * BYTES);
+    s = t = NULL;
+    x = filled(ROWS);
+    ppto_array *kept = filled(rows);
+    cr_assert(x && kept);
+    for (int i = 0; i < 2; i++) p[i] = scores(x);
+    for (int round = 0; round < 30; round++) {
+        ppto_run *run[2] = {start(p[0], NULL), start(p[1], NULL)};
+        for (int i = 0; i < 2; i++)
+            cr_expect_eq(ppto_run_wait(run[i], -1), PPTO_OK, "%s", ppto_run_error(run[i]));
+        for (int i = 0; i < 2; i++) ppto_run_release(run[i]);
+    }
+    for (int i = 0; i < 2; i++) ppto_program_destroy(p[i]);
+    ppto_array_release(kept);
+    ppto_array_release(x);
+    ppto_context_destroy(ctx);
+}
+
 /* A run that goes piece by piece is on its streams as a whole. */
 Test(async_life_own, a_run_by_pieces_keeps_its_place_and_its_events, .timeout = 120)
 {
