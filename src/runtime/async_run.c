@@ -138,15 +138,21 @@ void pp_run_stop(ppto_run *run, const char *reason)
     pthread_cond_broadcast(&run->drivers->changed); /* it may wait for memory */
 }
 
-void pp_runs_let_go(pp_drivers *drivers)
+void pp_runs_leave_programs(pp_drivers *drivers)
+{
+    for (ppto_run *run = drivers->live; run; run = run->next_live) {
+        if (!run->program) continue;
+        ppto_program_destroy(run->program);
+        run->program = NULL;
+    }
+}
+
+void pp_runs_leave_arrays(pp_drivers *drivers)
 {
     for (ppto_run *run = drivers->live; run; run = run->next_live) {
         for (size_t i = 0; i < run->n_outputs; i++)
             pp_array_drop(run->outputs[i], PP_HOLD_RUN_OBJECT, run->site);
         run->n_outputs = 0;
-        if (!run->program) continue;
-        ppto_program_destroy(run->program);
-        run->program = NULL;
     }
     drivers->ctx = NULL;
 }

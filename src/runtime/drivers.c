@@ -159,7 +159,14 @@ void pp_drivers_close(ppto_context *ctx)
     pthread_mutex_unlock(&drivers->lock);
     if (drivers->has_watch) pthread_join(drivers->watch, NULL);
     for (uint32_t i = 0; i < n; i++) pthread_join(drivers->threads[i], NULL);
-    pp_runs_let_go(drivers);
+    pp_runs_leave_programs(drivers);
+}
+
+void pp_drivers_destroy(ppto_context *ctx)
+{
+    pp_drivers *drivers = atomic_load_explicit(&ctx->drivers, memory_order_acquire);
+    if (!drivers) return;
+    pp_runs_leave_arrays(drivers);
     pp_drivers_unuse(drivers);
 }
 

@@ -190,7 +190,8 @@ typedef struct pp_run_control { /* how a run is stopped, and what it does after 
 /* For memcheck: a run that is started, not over, holds what is bound to the program. */
 void pp_program_waits(const ppto_program *program, bool waits, ppto_site site);
 
-void pp_drivers_close(ppto_context *ctx); /* cancels, drains, joins */
+void pp_drivers_close(ppto_context *ctx);   /* cancels, drains, joins */
+void pp_drivers_destroy(ppto_context *ctx); /* then: what runs that nobody released still hold */
 /* A run on the caller's thread takes part in the order of admission when there are drivers. */
 ppto_status pp_admission_enter(ppto_program *program, pp_ticket *ticket, pp_error *err);
 /* E_CANCELLED, E_DEADLINE when the run is to stop. */

@@ -209,6 +209,39 @@ Test(memcheck_end, error_makes_a_leak_the_status_of_destroy)
     unlink(path);
 }
 
+static ppto_run *volatile forgotten[4]; /* as above; released when the context is gone */
+
+Test(memcheck_end, runs_that_nobody_released_hold_their_results)
+{
+    char path[] = "/tmp/ppto-memcheck-XXXXXX.txt", line[64];
+    int taken = 0;
+    close(mkstemps(path, 4));
+    setenv("PPTO_MEMCHECK", "error", 1);
+    setenv("PPTO_MEMCHECK_FILE", path, 1);
+    cr_assert_eq(ppto_context_create(&ctx, NULL), PPTO_OK, "%s", ppto_error_text(NULL));
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_program *p = compile(ppto_exp(ppto_input(g, "x", PPTO_F32, "64, 64")));
+    ppto_array *a = data();
+    cr_assert_eq(ppto_program_bind_name(p, "x", a), PPTO_OK);
+    for (size_t i = 0; i < 4; i++) {
+        ppto_run *run;
+        cr_assert_eq(ppto_program_start(p, NULL, &run), PPTO_OK);
+        taken = __LINE__ - 1;
+        cr_assert_eq(ppto_run_wait(run, -1), PPTO_OK);
+        forgotten[i] = run;
+    }
+    snprintf(line, sizeof line, "test_memcheck_end.c:%d", taken);
+    ppto_array_release(a);
+    ppto_program_destroy(p);
+    ppto_graph_destroy(g);
+    const char *words[] = {"1 growing", "exp", NULL};
+    expect_error(ppto_context_destroy(ctx), PPTO_E_VALUE, words);
+    char *text = slurp(path);
+    cr_expect(strstr(text, "held by 4 x run_object") && strstr(text, line), "%s", text);
+    for (size_t i = 0; i < 4; i++) ppto_run_release(forgotten[i]);
+    unlink(path);
+}
+
 Test(memcheck_end, report_ends_well_and_writes_its_form)
 {
     static const struct {
