@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Who holds a block. The hold that a release gives back is not named by its caller. It is taken to be one of
  * the function that releases; so scoped uses cancel out, and what remains is who forgot. Where that does not
- * decide it but stacks of calls are known, it is the one whose taking has most outer calls in common with the
- * release, if one stands out: both happened within one call of a common caller. Otherwise nothing is guessed
- * (a helper of another file often takes what its caller releases): a row of its own kind keeps how many are
- * gone and where they were given back, and the report names all that may be left.
+ * decide it nothing is guessed (a helper of another file often takes what its caller releases): a row of its
+ * own kind keeps how many are gone and where they were given back, and the report names all that may be left.
  *
- * Stacks only ever tell apart what places do not: a release that leaves one place at level 1 does so at
- * level 2, and if the stack of the hold is not known there, the row says of which place it was. */
+ * Stacks of calls only ever tell apart what places do not, so level 2 names the places that level 1 does: of
+ * the holds of one place it is the one whose taking has most outer calls in common with the release, if one
+ * stands out, since both happened within one call of a common caller. Of two places none is chosen that way:
+ * who was called later is not who gave back. If the stack of the hold is not known, the row says of which
+ * place it was. */
 #include <string.h>
 
 #include "memory/ledger_parts.h"
@@ -183,13 +184,14 @@ static size_t common_calls(const pp_ledger *l, uint32_t a, uint32_t b)
     return k;
 }
 
-/* The one with most calls in common with the release; NULL: none stands out. */
+/* The one with most calls in common with the release; NULL: none stands out, or a stack is not known. */
 static pp_hold_row *nearest(const pp_ledger *l, const pp_block *block, const choice *c, uint32_t stack)
 {
     pp_hold_row *best = NULL;
     size_t most = 0;
     for (pp_hold_row *row = block->holds; stack != 0 && row != NULL; row = row->next) {
         if (!is_choice(l, c, row)) continue;
+        if (row->stack == 0) return NULL;
         size_t n = common_calls(l, row->stack, stack);
         if (n == most) best = NULL;
         if (n <= most) continue;
@@ -209,7 +211,7 @@ void pp_block_drop_hold(pp_ledger *l, pp_block *block, pp_hold hold, ppto_site s
         row = latest(l, block, &c, &places, &ways);
     }
     if (row == NULL) return;
-    pp_hold_row *near = hold == PP_HOLD_USER && ways ? nearest(l, block, &c, stack) : NULL;
+    pp_hold_row *near = hold == PP_HOLD_USER && ways && !places ? nearest(l, block, &c, stack) : NULL;
     uint32_t place = near != NULL ? near->site : row->site;
     if (near != NULL)
         take_from(l, block, near);

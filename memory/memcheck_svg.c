@@ -289,7 +289,10 @@ static double draw_bars(const pp_memcheck *r, double y, pp_text *t)
 static const char *holder_text(const pp_report_holder *h, char *room, size_t size)
 {
     const char *function = known(h->site.function, "");
-    int n = snprintf(room, size, "%llu x %.30s", (unsigned long long)h->count, h->kind);
+    bool given = strcmp(h->kind, pp_hold_name(PP_HOLD_GIVEN)) == 0;
+    const char *which = !given ? "x" : h->of.file == NULL ? "of these were" : "more were";
+    int n = snprintf(room, size, "%llu %s %.30s", (unsigned long long)h->count, which,
+                     given ? "given back" : h->kind);
     if (h->site.file == NULL || n < 0 || (size_t)n >= size) return room;
     snprintf(room + n, size - (size_t)n, ", %.80s:%d %.40s%s", short_file(h->site.file), (int)h->site.line,
              function, function[0] != '\0' ? "()" : "");
