@@ -41,6 +41,7 @@ typedef enum pp_hold {
     PP_HOLD_SYNC,       /* a started run that waits for its turn: a stream, an event, memory */
     PP_HOLD_IO,         /* a read or write under way */
     PP_HOLD_PLAN,       /* the plan cache */
+    PP_HOLD_PROGRAM,    /* a program that is not destroyed; only told at the end of a context */
     PP_HOLD_GIVEN,      /* nobody: a release that did not say which of the user's it was */
     PP_HOLDS
 } pp_hold;

@@ -15,9 +15,9 @@
 
 const char *pp_hold_name(pp_hold hold)
 {
-    static const char *const names[PP_HOLDS] = {"none",        "user_handle",      "binding",
-                                                "run_object",  "pending_consumer", "sync_point",
-                                                "io_inflight", "plan_cache",       "given_back"};
+    static const char *const names[PP_HOLDS] = {
+        "none",       "user_handle", "binding",    "run_object", "pending_consumer",
+        "sync_point", "io_inflight", "plan_cache", "program",    "given_back"};
     return (unsigned)hold < PP_HOLDS ? names[hold] : "none";
 }
 

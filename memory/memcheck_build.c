@@ -71,29 +71,47 @@ static uint32_t stack_of(build *b, uint32_t stack)
 
 /* ---- blocks ------------------------------------------------------------------------------------ */
 
-static bool is_retained(const build *b, const pp_block *block)
+/* An array, not memory that runs work in. */
+static bool is_array(const build *b, const pp_block *block)
 {
     uint8_t kind = b->ledger->groups.at[block->group].kind;
-    if (kind != PP_BLOCK_DATA && kind != PP_BLOCK_RESULT) return false;
+    return kind == PP_BLOCK_DATA || kind == PP_BLOCK_RESULT;
+}
+
+static bool is_retained(const build *b, const pp_block *block)
+{
     if (b->at_end) return true;
+    if (!is_array(b, block)) return false;
     if (block->kept || pp_block_holds(block, PP_HOLD_PENDING) || pp_block_holds(block, PP_HOLD_SYNC))
         return false;
     uint64_t rest = b->ledger->now.run < block->used.run ? 0 : b->ledger->now.run - block->used.run;
     return rest > (pp_block_holds(block, PP_HOLD_BINDING) ? BOUND_RUNS : 0);
 }
 
-static void retain_block(build *b, const pp_block *block, pp_report_group *g)
+static bool is_outside(const build *b, const pp_block *block, const pp_hold_row *row)
 {
-    uint64_t nodes = b->ledger->now.node - block->used.node, references = 0;
-    int64_t ns = b->ledger->now.ns - block->used.ns;
-    g->retained_count++;
-    g->retained_bytes += block->bytes;
+    if (row->kind == PP_HOLD_PROGRAM) return !is_array(b, block); /* of those it is the binding's */
+    return row->kind == PP_HOLD_USER || row->kind == PP_HOLD_BINDING || row->kind == PP_HOLD_RUN_OBJECT;
+}
+
+static void count_references(const build *b, const pp_block *block, pp_report_group *g)
+{
+    uint64_t references = 0;
     for (const pp_hold_row *row = block->holds; row != NULL; row = row->next)
-        if (row->kind == PP_HOLD_USER || row->kind == PP_HOLD_BINDING || row->kind == PP_HOLD_RUN_OBJECT)
-            references += row->count;
+        if (is_outside(b, block, row)) references += row->count;
     references -= block->loose < references ? block->loose : references;
     g->retention_count += references;
     if (references > g->retention_max) g->retention_max = references;
+}
+
+static void retain_block(build *b, const pp_block *block, pp_report_group *g)
+{
+    uint64_t nodes = b->ledger->now.node - block->used.node;
+    int64_t ns = b->ledger->now.ns - block->used.ns;
+    g->retained_count++;
+    g->retained_bytes += block->bytes;
+    count_references(b, block, g);
+    if (!is_array(b, block)) return; /* its last use is not noted */
     if (nodes > g->overstay_nodes_max) g->overstay_nodes_max = nodes;
     if (ns > g->overstay_ns_max) g->overstay_ns_max = ns;
     g->byte_seconds += (double)block->bytes * (double)ns * 1e-9;
@@ -115,7 +133,7 @@ static ppto_status add_block(build *b, const pp_block *block)
     const uint64_t epochs = b->ledger->epoch - block->born_epoch;
     bool retained = is_retained(b, block), user = pp_block_holds(block, PP_HOLD_USER);
     if (epochs > g->survived_epochs) g->survived_epochs = epochs;
-    if (retained) move_share(b, block);
+    if (retained && is_array(b, block)) move_share(b, block);
     if (retained)
         retain_block(b, block, g);
     else if (g->verdict == PP_FINE && (block->kept || (user && block->ever_used)))
@@ -288,7 +306,7 @@ static ppto_status add_history(build *b)
     for (size_t i = 0; i < l->cap; i++) {
         const pp_block *block = l->table[i];
         if (block == NULL) continue;
-        pp_moment used = end_of_use(block, &l->now, is_retained(b, block));
+        pp_moment used = end_of_use(block, &l->now, is_array(b, block) && is_retained(b, block));
         pp_report_buffer row = {.group = block->group, .id = block->id, .generation = block->generation};
         row.bytes = block->bytes;
         row.live = true;

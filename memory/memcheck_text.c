@@ -185,7 +185,9 @@ static size_t write_holder(const pp_memcheck *r, const pp_report_group *g, size_
     }
     uint64_t given = given_of(all, g->n_holders, &h->site);
     pp_text_add(t, "   held by %llu x %s", (unsigned long long)(count > given ? count - given : 0), h->kind);
-    if (h->site.file != NULL) pp_text_add(t, " taken at %s", site_of(h->site).at);
+    bool compiled = strcmp(h->kind, pp_hold_name(PP_HOLD_PROGRAM)) == 0;
+    if (h->site.file != NULL)
+        pp_text_add(t, " %s at %s", compiled ? "compiled" : "taken", site_of(h->site).at);
     if (growth) pp_text_add(t, "   growth +%s/epoch", bytes_of(g->growth_bytes_per_epoch).at);
     pp_text_add(t, "\n");
     for (size_t i = 0; i < n; i++) write_stack(r, h[i].stack, i == 0 ? "taken" : "or", t);

@@ -327,6 +327,11 @@ uint64_t pp_dispatch_scratch_bytes(const pp_dispatch *dispatch)
     return (uint64_t)dispatch->scratch_each * dispatch->n_slots;
 }
 
+const void *pp_dispatch_scratch(const pp_dispatch *dispatch)
+{
+    return dispatch->scratch;
+}
+
 /* ---- a run ------------------------------------------------------------------------------------- */
 
 static void forget(pp_dispatch *dispatch)

@@ -101,6 +101,7 @@ ppto_status pp_dispatch_create(const pp_step *steps, uint32_t n, const uint32_t 
                                pp_dispatch **out, pp_error *err);
 void pp_dispatch_destroy(pp_dispatch *dispatch);                 /* NULL is fine */
 uint64_t pp_dispatch_scratch_bytes(const pp_dispatch *dispatch); /* of all workers together */
+const void *pp_dispatch_scratch(const pp_dispatch *dispatch);    /* NULL: it is not taken */
 /* Takes the scratch, unless it is there; the first run does so too. E_NOMEM, or what `take` says. Not while
  * it runs, nor is giving it back. */
 ppto_status pp_dispatch_reserve(pp_dispatch *dispatch, pp_error *err);

@@ -95,6 +95,8 @@ PPTO_API ppto_status ppto_eval_at(ppto_site site, ppto_tensor *tensor, ppto_arra
 PPTO_API ppto_status ppto_evaln_at(ppto_site site, size_t n_outputs, ppto_tensor *const *tensors,
                                    ppto_array **outputs, size_t n_inputs, const char *const *names,
                                    ppto_array *const *arrays);
+PPTO_API ppto_status ppto_compile_at(ppto_site site, size_t n_outputs, ppto_tensor *const *outputs,
+                                     ppto_program **program);
 PPTO_API ppto_status ppto_program_bind_at(ppto_site site, ppto_program *program, size_t i, ppto_array *array);
 PPTO_API ppto_status ppto_program_bind_name_at(ppto_site site, ppto_program *program, const char *name,
                                                ppto_array *array);
@@ -103,6 +105,7 @@ PPTO_API ppto_status ppto_program_bind_output_at(ppto_site site, ppto_program *p
 PPTO_API ppto_status ppto_program_run_at(ppto_site site, ppto_program *program, ppto_array **outputs);
 #define ppto_eval(...) ppto_eval_at(PPTO_HERE, __VA_ARGS__)
 #define ppto_evaln(...) ppto_evaln_at(PPTO_HERE, __VA_ARGS__)
+#define ppto_compile(...) ppto_compile_at(PPTO_HERE, __VA_ARGS__)
 #define ppto_program_bind(...) ppto_program_bind_at(PPTO_HERE, __VA_ARGS__)
 #define ppto_program_bind_name(...) ppto_program_bind_name_at(PPTO_HERE, __VA_ARGS__)
 #define ppto_program_bind_output(...) ppto_program_bind_output_at(PPTO_HERE, __VA_ARGS__)

@@ -152,12 +152,16 @@ static ppto_status compile(size_t n, ppto_tensor *const *outputs, ppto_program *
     return PPTO_OK;
 }
 
-ppto_status ppto_compile(size_t n, ppto_tensor *const *outputs, ppto_program **program)
+ppto_status ppto_compile_at(ppto_site site, size_t n, ppto_tensor *const *outputs, ppto_program **program)
 {
     pp_error err = {0};
     if (!program) return pp_report_new(PPTO_E_VALUE, "ppto_compile: program is NULL");
     *program = NULL;
-    compile(n, outputs, program, &err);
+    if (compile(n, outputs, program, &err) == PPTO_OK && pp_held_add(*program, site) != PPTO_OK) {
+        ppto_program_destroy(*program);
+        *program = NULL;
+        pp_fail(&err, PPTO_E_NOMEM, "out of memory");
+    }
     return pp_report(&err);
 }
 
@@ -166,6 +170,7 @@ void ppto_program_destroy(ppto_program *p)
     /* acq_rel: what a run on another thread did with it, before it is freed */
     if (!p || pp_context_forked(p->ctx)) return;
     if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1) return;
+    pp_held_remove(p);
     pp_instance_put(p->instance);
     pp_sync_destroy(p->sync);
     for (size_t i = 0; p->plan && p->inputs && i < p->plan->inputs.n; i++)

@@ -147,6 +147,7 @@ ppto_status ppto_context_destroy(ppto_context *ctx)
     pp_io_destroy(ctx->io);
     if (ctx->device) ctx->device_class->close(ctx->device);
     pp_library_destroy(ctx->library);
+    if (ctx->ledger) pp_held_tell(ctx);
     if (ctx->ledger) pp_memcheck_shutdown(ctx, &err); /* what runs nobody released still hold counts */
     pp_drivers_destroy(ctx);
     pp_pool_destroy(ctx->pool);

@@ -300,7 +300,11 @@ static void tell_leaks(const pp_memcheck *r, pp_error *err)
         if (g->suppressed || g->verdict > PP_LEAKED) continue;
         pp_text_add(&text, "\n  %s: %s, %llu bytes", pp_verdict_name(g->verdict),
                     g->operator_name ? g->operator_name : "unknown", (unsigned long long)g->retained_bytes);
-        if (g->site.file) pp_text_add(&text, ", recorded at %s:%d", g->site.file, (int)g->site.line);
+        const pp_report_holder *h = g->n_holders != 0 ? &r->holders.at[g->first_holder] : NULL;
+        if (g->site.file)
+            pp_text_add(&text, ", recorded at %s:%d", g->site.file, (int)g->site.line);
+        else if (h && h->site.file)
+            pp_text_add(&text, ", held by a %s of %s:%d", h->kind, h->site.file, (int)h->site.line);
     }
     pp_fail(err, PPTO_E_VALUE, "memcheck: %llu leaked, %llu growing%s",
             (unsigned long long)r->count[PP_LEAKED], (unsigned long long)r->count[PP_GROWING],

@@ -53,6 +53,11 @@ ppto_status(ppto_evaln)(size_t n, ppto_tensor *const *tensors, ppto_array **outp
     return ppto_evaln_at(nowhere, n, tensors, outputs, n_inputs, names, arrays);
 }
 
+ppto_status(ppto_compile)(size_t n, ppto_tensor *const *outputs, ppto_program **program)
+{
+    return ppto_compile_at(nowhere, n, outputs, program);
+}
+
 ppto_status(ppto_program_bind)(ppto_program *program, size_t i, ppto_array *array)
 {
     return ppto_program_bind_at(nowhere, program, i, array);

@@ -60,6 +60,7 @@ struct ppto_context {
     pp_ledger *ledger;  /* of the pool; NULL: memcheck is off */
     pp_stacks *stacks;  /* NULL: calls are not captured */
     char *suppressions; /* of memcheck; NULL: none */
+    ppto_program *held; /* that the user did not destroy yet, where the ledger is; under lock */
     const pp_device_class *device_class;
     pp_device *device;
     pp_executor *executor;
@@ -405,6 +406,14 @@ uint64_t pp_number_value(const pp_plan *plan, const uint64_t *values, uint32_t p
 /* ---- compile.c
  * -------------------------------------------------------------------------------------------------------- */
 
+typedef struct pp_held_program { /* one of the context's list */
+    ppto_program *next, *before;
+    char *file, *function;
+    ppto_site site; /* of ppto_compile */
+    uint32_t stack;
+    bool is_held;
+} pp_held_program;
+
 struct ppto_program {
     ppto_context *ctx;
     pp_plan *plan;
@@ -437,9 +446,17 @@ struct ppto_program {
     int64_t *key;                   /* room for pp_instance_key */
     char **known_names;             /* all inputs of the graph, needed or not */
     size_t n_known;
+    pp_held_program held; /* held_programs.c */
 };
 
 ppto_status pp_program_of_plan(pp_plan *take_plan, ppto_program **out);
+
+/* ---- held_programs.c : for memcheck, programs that are not destroyed ---- */
+
+ppto_status pp_held_add(ppto_program *program, ppto_site site); /* once, from ppto_compile; E_NOMEM */
+void pp_held_remove(ppto_program *program);                     /* if it was added */
+/* At the end of the context, when nothing runs: the ledger hears what those still there hold. */
+void pp_held_tell(ppto_context *ctx);
 
 /* ---- region_open.c, region_run.c
  * -------------------------------------------------------------------------------------------------------- */

@@ -209,6 +209,7 @@ Test(memcheck_end, error_makes_a_leak_the_status_of_destroy)
     unlink(path);
 }
 
+static ppto_program *volatile undestroyed[2];
 static ppto_run *volatile forgotten[4]; /* as above; released when the context is gone */
 
 Test(memcheck_end, runs_that_nobody_released_hold_their_results)
@@ -240,6 +241,44 @@ Test(memcheck_end, runs_that_nobody_released_hold_their_results)
     cr_expect(strstr(text, "held by 4 x run_object") && strstr(text, line), "%s", text);
     for (size_t i = 0; i < 4; i++) ppto_run_release(forgotten[i]);
     unlink(path);
+}
+
+/* Of two programs of one plan the second is destroyed. Both the scratch of the plan and what is bound name
+ * the place of the other one, whose words are gone by then. */
+Test(memcheck_end, programs_that_are_not_destroyed_are_named)
+{
+    for (int bound = 0; bound < 2; bound++) {
+        char path[] = "/tmp/ppto-memcheck-XXXXXX.txt", file[] = "plugin.c";
+        close(mkstemps(path, 4));
+        setenv("PPTO_MEMCHECK", "error", 1);
+        setenv("PPTO_MEMCHECK_FILE", path, 1);
+        cr_assert_eq(ppto_context_create(&ctx, NULL), PPTO_OK, "%s", ppto_error_text(NULL));
+        ppto_graph *g = ppto_graph_create(ctx);
+        ppto_tensor *x = ppto_input(g, "x", PPTO_F32, "64, 64"), *y = ppto_matmul(x, x);
+        ppto_program *p[2];
+        ppto_array *a = data(), *out;
+        for (int i = 0; i < 2; i++)
+            cr_assert_eq(ppto_compile_at((ppto_site){file, "load", 7 + i, 0}, 1, &y, &p[i]), PPTO_OK);
+        memset(file, '?', strlen(file));
+        for (int i = 0; i < 2; i++) {
+            cr_assert_eq(ppto_program_bind(p[i], 0, a), PPTO_OK);
+            cr_assert_eq(ppto_program_run(p[i], &out), PPTO_OK, "%s", ppto_error_text(ctx));
+            ppto_array_release(out);
+        }
+        if (!bound) cr_expect_eq(ppto_program_bind(p[0], 0, NULL), PPTO_OK);
+        ppto_program_destroy(p[1]);
+        undestroyed[bound] = p[0];
+        ppto_array_release(a);
+        ppto_graph_destroy(g);
+        const char *words[] = {bound ? "2 leaked" : "1 leaked", "scratch", "of plugin.c:7", NULL};
+        expect_error(ppto_context_destroy(ctx), PPTO_E_VALUE, words);
+        const char *text = slurp(path), *first = strstr(text, "program compiled at plugin.c:7 load()");
+        cr_assert_not_null(first, "%s", text);
+        cr_expect_null(strstr(text, "plugin.c:8"), "%s", text);
+        cr_expect_null(strstr(text, "plan_cache"), "%s", text);
+        cr_expect_eq(strstr(first + 1, "program compiled at plugin.c:7 load()") != NULL, bound, "%s", text);
+        unlink(path);
+    }
 }
 
 Test(memcheck_end, report_ends_well_and_writes_its_form)
