@@ -134,7 +134,8 @@ PPTO_API ppto_status ppto_run_cancel(ppto_run *run, const char *reason);
 /* *status: of the run when over. Never blocks. */
 PPTO_API bool ppto_run_over(ppto_run *run, ppto_status *status);
 /* The text of its failure, "" when none or not over; with lines for the last operator that completed and the
- * first that did not. borrow: lives as long as the run */
+ * first that did not, and of a run by pieces that was stopped, how many were completed.
+ * borrow: lives as long as the run */
 PPTO_API const char *ppto_run_error(ppto_run *run);
 /* How far it is. */
 typedef struct ppto_progress {

@@ -6,9 +6,10 @@
 #include "ppto/run.h"
 #include "runtime/runtime.h"
 
-/* The file's name in front of what went wrong. */
-static ppto_status name_file(const char *path, const pp_error *why, ppto_status status, pp_error *err)
+ppto_status pp_fail_of_file(pp_error *err, ppto_status status, const char *path, const pp_error *why)
 {
+    if (status == PPTO_E_CANCELLED || status == PPTO_E_DEADLINE) /* the run's end, not the file's fault */
+        return pp_fail(err, status, "%s", why->text[0] ? why->text : ppto_status_text(status));
     return pp_fail(err, status, "%.500s: %.1500s", path, why->text[0] ? why->text : ppto_status_text(status));
 }
 
@@ -38,7 +39,7 @@ static ppto_status load(ppto_site site, ppto_context *ctx, const char *path, ppt
         status = read_whole(ctx, &tag, &reader, NULL, out, &why);
         pp_reader_close(&reader);
     }
-    return status == PPTO_OK ? status : name_file(path, &why, status, err);
+    return status == PPTO_OK ? status : pp_fail_of_file(err, status, path, &why);
 }
 
 ppto_array *ppto_array_load_at(ppto_site site, ppto_context *ctx, const char *path)
@@ -101,7 +102,7 @@ static ppto_status save_all(const char *path, size_t n, const char *const *names
     for (size_t i = 0; i < done; i++) let_go(arrays[i], &packs[i]);
     pp_free(packs);
     pp_free(entries);
-    return status == PPTO_OK ? status : name_file(path, &why, status, err);
+    return status == PPTO_OK ? status : pp_fail_of_file(err, status, path, &why);
 }
 
 ppto_status pp_array_save(const ppto_array *array, const char *path, const pp_files_watch *watch,
@@ -191,7 +192,7 @@ ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, const 
     ppto_status status = pp_array_file_reader(file, &reader, &owned, &why);
     if (status == PPTO_OK) status = read_whole(array->ctx, &tag, &reader, watch, out, &why);
     if (owned) pp_reader_close(&reader);
-    return status == PPTO_OK ? status : name_file(file->path, &why, status, err);
+    return status == PPTO_OK ? status : pp_fail_of_file(err, status, file->path, &why);
 }
 
 /* Keeps the reader, which then is the array's. */
@@ -225,7 +226,7 @@ ppto_array *ppto_array_open(ppto_context *ctx, const char *path)
     if (err.code == PPTO_OK) {
         ppto_status status = pp_reader_open(&reader, path, &why);
         if (status == PPTO_OK) status = keep_open(ctx, path, &reader, &a, &why);
-        if (status != PPTO_OK) name_file(path, &why, status, &err);
+        if (status != PPTO_OK) pp_fail_of_file(&err, status, path, &why);
     }
     pp_report(&err);
     return a;

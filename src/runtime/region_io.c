@@ -91,8 +91,7 @@ static ppto_status wait(pp_region_stream *s, pp_region_window *w, const pp_run_c
             pp_npy_turn(s->info, w->request.stretch / ppto_dtype_size(s->info->dtype), w->data, s->turned);
         return status;
     }
-    return pp_fail(s->io->err, status, "%.500s: %.1500s", s->path,
-                   why.text[0] ? why.text : ppto_status_text(status));
+    return pp_fail_of_file(s->io->err, status, s->path, &why);
 }
 
 ppto_status pp_region_io_before(pp_region_io *io, int64_t piece)
@@ -193,6 +192,16 @@ static void cancel(pp_region_stream *s, pp_region_window *w)
         pp_io_cancel(s->io->engine, &w->request);
 }
 
+/* Waits for the window as long as the run goes on; what is under way when it ends early is cancelled. */
+static ppto_status leave(pp_region_stream *s, pp_region_window *w, ppto_status status)
+{
+    if (status == PPTO_OK) status = wait(s, w, s->io->control);
+    if (!w->used) return status;
+    cancel(s, w);
+    (void)wait(s, w, NULL);
+    return status;
+}
+
 ppto_status pp_region_io_close(pp_region_io *io, pp_pool *pool, ppto_status status)
 {
     if (!io->open) return status;
@@ -200,9 +209,7 @@ ppto_status pp_region_io_close(pp_region_io *io, pp_pool *pool, ppto_status stat
         pp_region_stream *s = &io->streams[k];
         for (int i = 0; i < PP_REGION_DEPTH; i++) {
             pp_region_window *w = &s->window[i];
-            if (w->used && status != PPTO_OK) cancel(s, w);
-            ppto_status ended = wait(s, w, NULL);
-            if (status == PPTO_OK) status = ended;
+            status = leave(s, w, status);
             if (w->data) pp_pool_give(pool, w->data, s->bytes);
         }
         if (s->turned) pp_pool_give(pool, s->turned, s->bytes);

@@ -249,8 +249,7 @@ static ppto_status open_sequence(pp_region_run *r, pp_array_file *file, pp_regio
     s->data_at = 0;
     ppto_status status = pp_sequence_open(file, &s->sequence, &why);
     if (status == PPTO_OK) return status;
-    return pp_fail(r->err, status, "%.500s: %.1500s", file->path,
-                   why.text[0] ? why.text : ppto_status_text(status));
+    return pp_fail_of_file(r->err, status, file->path, &why);
 }
 
 static ppto_status add_stream(pp_region_run *r, pp_region_stream s)
@@ -393,8 +392,7 @@ static ppto_status open_sink(pp_region_run *r, uint32_t number, const pp_place *
     pp_file_name_free(&file);
     pp_text_free(&head);
     if (status == PPTO_OK) return status;
-    return pp_fail(r->err, status, "%.500s: %.1500s", r->p->sinks[number],
-                   why.text[0] ? why.text : ppto_status_text(status));
+    return pp_fail_of_file(r->err, status, r->p->sinks[number], &why);
 }
 
 static ppto_status open_sinks(pp_region_run *r)
@@ -417,9 +415,7 @@ static ppto_status close_sinks(pp_region_run *r, ppto_status status)
             continue;
         }
         status = pp_sink_finish(&r->sinks[i], false, &why);
-        if (status != PPTO_OK)
-            pp_fail(r->err, status, "%.500s: %.1500s", r->p->sinks[i],
-                    why.text[0] ? why.text : ppto_status_text(status));
+        if (status != PPTO_OK) pp_fail_of_file(r->err, status, r->p->sinks[i], &why);
     }
     return status;
 }

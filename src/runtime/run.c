@@ -114,6 +114,7 @@ static ppto_status dispatch(pp_run_state *r)
     if (r->tracing.source) options.ran = pp_tracing_ran;
     options.ran_arg = &r->tracing;
     if (r->control->run) pp_run_watch(r->control->run, r->in->dispatch);
+    r->dispatched = true;
     ppto_status status = pp_dispatch_run(r->in->dispatch, &options, &failed, &inner);
     if (r->control->run) pp_run_watch(r->control->run, NULL);
     if (status == PPTO_OK) return PPTO_OK;
@@ -206,12 +207,12 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
 {
     pp_pool *pool = r->p->ctx->pool;
     pp_pool_counters before, after;
+    r->p->stats.pieces = 0;
     if (r->p->sync) PP_TRY(before_reading(r));
     PP_TRY(pack_inputs(r));
     PP_TRY(fix_sizes(r));
     pp_run_adopt(r);
     pp_run_predict(r);
-    r->p->stats.pieces = 0;
     if (pp_run_by_pieces(r)) {
         bool done;
         ppto_status status = pp_run_try_pieces(r, outputs, &done);
@@ -273,6 +274,7 @@ static ppto_status run_entered(ppto_program *p, ppto_array **outputs, const pp_r
     for (size_t i = 0; watched && i < n_in; i++) pp_array_note(p->inputs[i], PP_HOLD_PENDING, control->site);
     pp_tracing_begin(&r.tracing, p);
     ppto_status status = run_all(&r, outputs);
+    pp_run_where_stopped(&r, status);
     p->control = NULL;
     if (watched && !p->whole)
         pp_ledger_ran(p->ctx->ledger, p->stats.pieces ? p->stats.launches : p->plan->fused.groups.n);

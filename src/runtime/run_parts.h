@@ -17,6 +17,7 @@ typedef struct pp_run_state {
     uint64_t peak, lower, serial; /* bytes of the run in one piece: pp_run_need */
     const pp_run_control *control;
     pp_ticket *ticket; /* NULL: there is no order of admission */
+    bool dispatched;   /* the steps of the plan were begun */
     bool partly;       /* it failed, but some outputs are there */
     pp_tracing tracing;
     pp_error *err;
@@ -47,6 +48,9 @@ ppto_status pp_run_find_result(pp_run_state *r, size_t i);
 
 /* After a dispatch that ended early: lines with the last step that completed and the first that did not. */
 void pp_run_where(const pp_run_state *r, pp_text *out);
+/* Adds these lines to the error of a run that was cancelled or passed its deadline where no dispatch did, as
+ * while files were read or written, and the pieces that were completed. */
+void pp_run_where_stopped(const pp_run_state *r, ppto_status status);
 
 /* ---- run_pieces.c ---- */
 

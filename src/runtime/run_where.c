@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How far a run came that ended early: the words its error gets. Steps count in program order, so the words
  * do not depend on timing more than the run did. */
+#include <inttypes.h>
+#include <string.h>
+
 #include "runtime/run_parts.h"
 
 static void add_step(const pp_plan *plan, const char *what, uint32_t step, pp_text *out)
@@ -20,11 +23,23 @@ void pp_run_where(const pp_run_state *r, pp_text *out)
     uint32_t last = UINT32_MAX, first = UINT32_MAX;
     for (uint32_t i = 0; i < r->plan->steps.n; i++) {
         if (!pp_plan_step_origin(r->plan, i)) continue;
-        if (pp_dispatch_succeeded(r->in->dispatch, i))
+        if (r->dispatched && pp_dispatch_succeeded(r->in->dispatch, i))
             last = i;
         else if (first == UINT32_MAX)
             first = i;
     }
     add_step(r->plan, "last completed", last, out);
     add_step(r->plan, "first not completed", first, out);
+}
+
+void pp_run_where_stopped(const pp_run_state *r, ppto_status status)
+{
+    pp_text where = {0};
+    if (status != PPTO_E_CANCELLED && status != PPTO_E_DEADLINE) return;
+    if (!r->control->run || r->p->whole) return; /* of a part, the run that it belongs to tells */
+    if (r->p->stats.pieces > 0) pp_text_add(&where, "\n  pieces completed: %" PRIu64, r->p->stats.pieces);
+    if (!strchr(r->err->text, '\n')) pp_run_where(r, &where);
+    size_t n = strlen(r->err->text);
+    if (where.at && !where.failed) snprintf(r->err->text + n, sizeof r->err->text - n, "%s", where.at);
+    pp_text_free(&where);
 }

@@ -149,6 +149,9 @@ void pp_array_drop(ppto_array *array, pp_hold hold, ppto_site site);
 /* What the ledger says of its memory, and nothing about references. */
 void pp_array_note(const ppto_array *array, pp_hold hold, ppto_site site);
 void pp_array_forget(const ppto_array *array, pp_hold hold, ppto_site site);
+/* Fails with what went wrong, why->text or else the status, behind the file's name; without it when the run
+ * was cancelled or passed its deadline. */
+ppto_status pp_fail_of_file(pp_error *err, ppto_status status, const char *path, const pp_error *why);
 /* A copy of a file array in memory. Errors name the file. watch: may be NULL. */
 ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, const pp_files_watch *watch,
                                pp_error *err);
