@@ -29,7 +29,8 @@ static unsigned usable_cpus(void)
 static void make_flat(pp_machine *machine)
 {
     machine->n_nodes = machine->n_domains = 1;
-    machine->node[0] = (pp_node){.cpus = machine->cpus};
+    machine->node[0] = (pp_node){.cpus = machine->cpus, .bytes = pp_topology_memory()};
+    pp_topology_cpus(machine->node[0].list, sizeof machine->node[0].list);
 }
 
 static void read_atlas(pp_machine *machine)

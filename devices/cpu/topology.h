@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct pp_topology {
     unsigned cpus;  /* may be used at once: affinity, limited by the control group's quota (rounded up); at
@@ -31,6 +32,10 @@ size_t pp_topology_l3(void);
 /* CPUs granted by the CPU quotas of the control groups (v1 and v2) above this process: the least of quota /
  * period, rounded up; 0: no limit. root: prefix of /proc and /sys ("" but in tests). */
 unsigned pp_topology_quota(const char *root);
+/* Bytes of memory that they grant at most; 0: no limit. root: as above. */
+uint64_t pp_topology_memory_limit(const char *root);
+uint64_t pp_topology_memory(void);             /* bytes of the whole machine; 0: unknown */
+void pp_topology_cpus(char *text, size_t cap); /* those that this thread may run on, "0-3,8"; "": unknown */
 /* The CPUs (what = "cpus") or memory nodes ("mems") that the cpusets of the control groups leave this
  * process, as the kernel lists them: "0-3,8". False: no cpuset says. root: as above. */
 bool pp_topology_cpuset(const char *root, const char *what, char *text, size_t cap);

@@ -40,15 +40,21 @@ static bool read_text(const char *path, char *text, size_t cap)
 
 /* ---- control groups ----------------------------------------------------------------------------- */
 
-static unsigned whole_cpus(long long quota, long long period)
+/* What a controller may limit, in either version of control groups; a limit of 0 is none. */
+typedef struct controller {
+    const char *name;
+    uint64_t (*v1)(const char *directory), (*v2)(const char *directory);
+} controller;
+
+static uint64_t whole_cpus(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0) return 0;
     long long cpus = quota / period + (quota % period != 0);
-    return cpus > INT32_MAX ? 0 : (unsigned)cpus;
+    return cpus > INT32_MAX ? 0 : (uint64_t)cpus;
 }
 
-/* The limit one directory sets; 0: none. */
-static unsigned limit_v2(const char *directory)
+/* CPUs that one directory grants. */
+static uint64_t cpus_v2(const char *directory)
 {
     char path[4352], text[128];
     long long quota, period;
@@ -57,7 +63,7 @@ static unsigned limit_v2(const char *directory)
     return whole_cpus(quota, period);
 }
 
-static unsigned limit_v1(const char *directory)
+static uint64_t cpus_v1(const char *directory)
 {
     char path[4352], text[64];
     (void)snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", directory);
@@ -68,17 +74,37 @@ static unsigned limit_v1(const char *directory)
     return whole_cpus(quota, strtoll(text, NULL, 10));
 }
 
-static unsigned lesser(unsigned a, unsigned b)
+/* Bytes that one directory grants; version 1 says none by a number that no memory has. */
+static uint64_t bytes_in(const char *directory, const char *name)
+{
+    char path[4352], text[64];
+    (void)snprintf(path, sizeof path, "%s/%s", directory, name);
+    if (!read_text(path, text, sizeof text) || *text < '0' || *text > '9') return 0;
+    uint64_t bytes = strtoull(text, NULL, 10);
+    return bytes < UINT64_C(1) << 60 ? bytes : 0;
+}
+
+static uint64_t bytes_v2(const char *directory)
+{
+    return bytes_in(directory, "memory.max");
+}
+
+static uint64_t bytes_v1(const char *directory)
+{
+    return bytes_in(directory, "memory.limit_in_bytes");
+}
+
+static uint64_t lesser(uint64_t a, uint64_t b)
 {
     return a == 0 ? b : b == 0 || a < b ? a : b;
 }
 
 /* The least limit of mount/group and every directory above it, down to the mount itself. */
-static unsigned limit_upwards(const char *mount, const char *group, unsigned (*limit)(const char *))
+static uint64_t limit_upwards(const char *mount, const char *group, uint64_t (*limit)(const char *))
 {
     char directory[4224];
     const size_t least = strlen(mount);
-    unsigned found = 0;
+    uint64_t found = 0;
     int n = snprintf(directory, sizeof directory, "%s%s", mount, group);
     if (n < 0 || (size_t)n >= sizeof directory) return limit(mount);
     for (;;) {
@@ -101,43 +127,55 @@ static bool lists(const char *controllers, const char *wanted)
 }
 
 /* One line of /proc/self/cgroup, "id:controllers:/group"; no controllers: the unified hierarchy. */
-static unsigned limit_of_line(const char *root, char *line)
+static uint64_t limit_of_line(const char *root, char *line, const controller *of)
 {
     static const char *const v2[] = {"", "/unified"};
     char mount[256];
     char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
-    unsigned found = 0;
+    uint64_t found = 0;
     if (!group) return 0;
     controllers++;
     *group++ = '\0';
     if (*controllers == '\0') {
         for (size_t i = 0; i < 2; i++) {
             (void)snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s", root, v2[i]);
-            found = lesser(found, limit_upwards(mount, group, limit_v2));
+            found = lesser(found, limit_upwards(mount, group, of->v2));
         }
-    } else if (lists(controllers, "cpu")) {
-        const char *const v1[] = {controllers, "cpu"};
+    } else if (lists(controllers, of->name)) {
+        const char *const v1[] = {controllers, of->name};
         for (size_t i = 0; i < 2; i++) {
             (void)snprintf(mount, sizeof mount, "%s/sys/fs/cgroup/%s", root, v1[i]);
-            found = lesser(found, limit_upwards(mount, group, limit_v1));
+            found = lesser(found, limit_upwards(mount, group, of->v1));
         }
+    }
+    return found;
+}
+
+static uint64_t limit_of(const char *root, const controller *of)
+{
+    char path[256], text[8192];
+    uint64_t found = 0;
+    int n = snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    if (n < 0 || (size_t)n >= sizeof path || !read_text(path, text, sizeof text)) return 0;
+    for (char *line = text; line && *line;) {
+        char *end = strchr(line, '\n');
+        if (end) *end = '\0';
+        found = lesser(found, limit_of_line(root, line, of));
+        line = end ? end + 1 : NULL;
     }
     return found;
 }
 
 unsigned pp_topology_quota(const char *root)
 {
-    char path[256], text[8192];
-    unsigned found = 0;
-    int n = snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    if (n < 0 || (size_t)n >= sizeof path || !read_text(path, text, sizeof text)) return 0;
-    for (char *line = text; line && *line;) {
-        char *end = strchr(line, '\n');
-        if (end) *end = '\0';
-        found = lesser(found, limit_of_line(root, line));
-        line = end ? end + 1 : NULL;
-    }
-    return found;
+    static const controller cpu = {"cpu", cpus_v1, cpus_v2};
+    return (unsigned)limit_of(root, &cpu);
+}
+
+uint64_t pp_topology_memory_limit(const char *root)
+{
+    static const controller memory = {"memory", bytes_v1, bytes_v2};
+    return limit_of(root, &memory);
 }
 
 /* ---- cpusets ------------------------------------------------------------------------------------ */
@@ -194,22 +232,61 @@ bool pp_topology_cpuset(const char *root, const char *what, char *text, size_t c
 
 /* ---- the rest ----------------------------------------------------------------------------------- */
 
+#ifdef __linux__
+/* The affinity of the calling thread, to be freed, of *most CPUs. NULL: unknown. */
+static cpu_set_t *affinity(int *most, size_t *bytes)
+{
+    for (*most = 1024; *most <= 1 << 20; *most *= 4) {
+        cpu_set_t *set = CPU_ALLOC((size_t)*most);
+        *bytes = CPU_ALLOC_SIZE((size_t)*most);
+        if (!set) return NULL;
+        if (sched_getaffinity(0, *bytes, set) == 0) return set;
+        int reason = errno;
+        CPU_FREE(set);
+        if (reason != EINVAL) return NULL;
+    }
+    return NULL;
+}
+#endif
+
 static unsigned affinity_cpus(void)
 {
 #ifdef __linux__
-    for (int most = 1024; most <= 1 << 20; most *= 4) {
-        cpu_set_t *set = CPU_ALLOC((size_t)most);
-        const size_t bytes = CPU_ALLOC_SIZE((size_t)most);
-        if (!set) break;
-        int failed = sched_getaffinity(0, bytes, set), reason = errno;
-        int count = failed ? 0 : CPU_COUNT_S(bytes, set);
-        CPU_FREE(set);
-        if (count > 0) return (unsigned)count;
-        if (reason != EINVAL) break;
-    }
+    int most;
+    size_t bytes;
+    cpu_set_t *set = affinity(&most, &bytes);
+    int count = set ? CPU_COUNT_S(bytes, set) : 0;
+    if (set) CPU_FREE(set);
+    if (count > 0) return (unsigned)count;
 #endif
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     return online > 0 ? (unsigned)online : 1;
+}
+
+void pp_topology_cpus(char *text, size_t cap)
+{
+    *text = '\0';
+#ifdef __linux__
+    int most;
+    size_t bytes, at = 0;
+    cpu_set_t *set = affinity(&most, &bytes);
+    for (int first = 0, last; set && first < most && at < cap; first = last + 1) {
+        last = first;
+        if (!CPU_ISSET_S((size_t)first, bytes, set)) continue;
+        while (last + 1 < most && CPU_ISSET_S((size_t)last + 1, bytes, set)) last++;
+        at += (size_t)snprintf(text + at, cap - at, last > first ? "%s%d-%d" : "%s%d", at ? "," : "", first,
+                               last);
+    }
+    if (set) CPU_FREE(set);
+#else
+    (void)cap;
+#endif
+}
+
+uint64_t pp_topology_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
 }
 
 static size_t positive(long value)

@@ -25,7 +25,8 @@ typedef struct facts {
     pp_topology machine;
     part device[MAX_FACTS], module[MAX_FACTS];
     size_t n_devices, n_modules;
-    unsigned quota; /* CPUs of the control group, 0: no limit */
+    unsigned quota;        /* CPUs of the control group, 0: no limit */
+    uint64_t ram, granted; /* bytes; of the control group. 0: unknown, no limit */
     long online;
     uint32_t threads, asked; /* may run at once; were wanted */
     pp_machine *nodes;
@@ -95,6 +96,8 @@ static void find_nodes(ppto_context *ctx, facts *f)
 static void find_facts(ppto_context *ctx, facts *f)
 {
     *f = (facts){.ctx = ctx, .quota = pp_topology_quota(""), .online = sysconf(_SC_NPROCESSORS_ONLN)};
+    f->ram = pp_topology_memory();
+    f->granted = pp_topology_memory_limit("");
     pp_topology_read(&f->machine);
     f->threads = pp_executor_width(ctx->executor);
     f->asked = ctx->workers;
@@ -143,6 +146,7 @@ static void json_list(const char *key, const char *list, pp_text *out)
 
 static uint32_t workers_of(const facts *f, const pp_node *node)
 {
+    if (f->nodes->n_domains == 1 && node->domain == 0) return f->threads;
     const pp_domains *domains = pp_executor_domains(f->ctx->executor);
     return node->domain < domains->n ? domains->workers[node->domain] : 0;
 }
@@ -160,6 +164,26 @@ static void json_nodes(const facts *f, pp_text *out)
     pp_text_add(out,
                 "],\n  \"binding\": {\"threads\": \"%s\", \"memory\": \"%s\"},\n  \"placement\": \"%s\",\n",
                 pp_binding_text(f->nodes->threads), pp_binding_text(f->nodes->memory), f->placement);
+}
+
+static void json_bytes(const char *key, uint64_t bytes, pp_text *out)
+{
+    pp_text_add(out, "\"%s\": ", key);
+    if (bytes != 0)
+        pp_text_add(out, "%" PRIu64, bytes);
+    else
+        pp_text_add(out, "null");
+}
+
+static void json_memory(const facts *f, pp_text *out)
+{
+    pp_text_add(out, "  \"memory\": {");
+    json_bytes("ram_bytes", f->ram, out);
+    pp_text_add(out, ", ");
+    json_bytes("cgroup_bytes", f->granted, out);
+    pp_text_add(out, ", ");
+    json_bytes("limit_bytes", f->ctx->settings.o.memory_limit, out);
+    pp_text_add(out, "},\n");
 }
 
 static void json_io(const facts *f, pp_text *out)
@@ -204,6 +228,7 @@ static void json_info(const facts *f, pp_text *out)
     json_list("cpuset_cpus", f->cpus, out);
     json_list("cpuset_mems", f->mems, out);
     pp_text_add(out, "},\n");
+    json_memory(f, out);
     json_io(f, out);
     json_parts("modules", f->module, f->n_modules, out);
     pp_text_add(out, "\n}\n");
@@ -226,12 +251,11 @@ static void text_binding(const char *what, int state, int reason, pp_text *out)
     if (state == PP_BIND_REFUSED) pp_text_add(out, " (%s)", strerror(reason));
 }
 
-/* One line for a machine of one node, else a table. */
 static void text_nodes(const facts *f, pp_text *out)
 {
     const pp_machine *m = f->nodes;
     pp_text_add(out, "numa nodes  %u\n", m->n_nodes);
-    for (uint32_t i = 0; i < m->n_nodes && m->n_nodes > 1; i++) {
+    for (uint32_t i = 0; i < m->n_nodes; i++) {
         const pp_node *node = &m->node[i];
         pp_text_add(out, "%-11s node %-5u ", "", node->number);
         pp_text_bytes(out, node->bytes);
@@ -240,10 +264,15 @@ static void text_nodes(const facts *f, pp_text *out)
         else
             pp_text_add(out, ", no CPUs\n");
     }
-    if (m->n_nodes == 1) return;
     text_binding("binding     threads:", m->threads, m->threads_errno, out);
     text_binding(", memory:", m->memory, m->memory_errno, out);
     pp_text_add(out, "\nplacement   %s\n", f->placement);
+}
+
+static void text_bytes(const char *what, uint64_t bytes, const char *none, pp_text *out)
+{
+    pp_text_add(out, "%s", bytes ? what : none);
+    if (bytes) pp_text_bytes(out, bytes);
 }
 
 static void text_limits(const facts *f, pp_text *out)
@@ -251,7 +280,12 @@ static void text_limits(const facts *f, pp_text *out)
     pp_text_add(out, "limits      %u of %ld CPUs usable", f->machine.cpus, f->online);
     if (f->quota) pp_text_add(out, "; the control group grants %u", f->quota);
     if (*f->cpus) pp_text_add(out, "; its cpuset is %s", f->cpus);
-    if (*f->mems) pp_text_add(out, ", memory nodes %s", f->mems);
+    if (*f->mems)
+        pp_text_add(out, ", memory of node%s %s", f->mems[strcspn(f->mems, ",-")] ? "s" : "", f->mems);
+    pp_text_add(out, "\nmemory      ");
+    text_bytes("", f->ram, "unknown", out);
+    text_bytes("; the control group grants ", f->granted, "", out);
+    text_bytes("; tensors may take ", f->ctx->settings.o.memory_limit, "; no limit for tensors", out);
     pp_text_add(out, "\n");
 }
 

@@ -343,7 +343,12 @@ def info_keys(ppto):
     info = json.loads(check(ppto("info", "--json"), 0).stdout)
     expect(info["schema"] == "ppto-info/1", info)
     need(info, "version", "threads", "executors", "devices", "simd", "caches", "numa_nodes", "nodes", "binding", "placement",
-         "limits", "io", "modules")
+         "limits", "memory", "io", "modules")
+    expect(info["nodes"][0]["bytes"] > 0 and info["nodes"][0]["cpu_list"], info["nodes"])
+    expect(sum(node["workers"] for node in info["nodes"]) == info["threads"], info["nodes"])
+    need(info["memory"], "ram_bytes", "cgroup_bytes", "limit_bytes")
+    limited = json.loads(check(ppto("info", "--json", "--memory-limit", "64M"), 0).stdout)
+    expect(limited["memory"]["limit_bytes"] == 64 << 20, limited["memory"])
     for node in info["nodes"]:
         need(node, "number", "cpus", "cpu_list", "bytes", "workers")
     need(info["binding"], "threads", "memory")

@@ -66,6 +66,7 @@ Test(machine, this_one_is_at_least_flat)
     pp_machine *machine = machine_of(NULL), *flat = machine_of("flat");
     cr_expect(machine->n_domains >= 1 && machine->n_nodes >= machine->n_domains && machine->this_system);
     cr_expect(flat->n_domains == 1 && flat->n_nodes == 1 && flat->node[0].cpus >= 1);
+    cr_expect(flat->node[0].bytes > 0 && flat->node[0].list[0] != '\0', "%s", flat->node[0].list);
     cr_expect_null(pp_machine_enter(flat, 0));
     pp_machine_probe(flat);
     cr_expect(flat->threads == PP_BIND_NONE && flat->memory == PP_BIND_NONE);

@@ -115,6 +115,19 @@ Test(topology_quota, version_two_takes_the_least_on_the_way_up, .init = make_roo
     cr_expect_eq(pp_topology_quota(root), 1u);
 }
 
+Test(topology_quota, bytes_of_both_versions, .init = make_root, .fini = remove_root)
+{
+    cr_expect_eq(pp_topology_memory_limit(root), 0u);
+    put("/proc/self/cgroup", "4:memory:/x\n0::/y/z\n");
+    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    put("/sys/fs/cgroup/y/z/memory.max", "max\n");
+    cr_expect_eq(pp_topology_memory_limit(root), 0u);
+    put("/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "8589934592\n");
+    cr_expect_eq(pp_topology_memory_limit(root), UINT64_C(8) << 30);
+    put("/sys/fs/cgroup/y/memory.max", "4096\n");
+    cr_expect_eq(pp_topology_memory_limit(root), 4096u, "the least counts");
+}
+
 Test(topology_quota, version_one_by_controller, .init = make_root, .fini = remove_root)
 {
     put("/proc/self/cgroup", "3:cpuset:/x\n2:cpu,cpuacct:/docker/x\n0::/y\n");
