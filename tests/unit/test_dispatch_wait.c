@@ -396,7 +396,7 @@ Test(dispatch_wait, a_simulated_world_gives_many_orders_and_repeats_them)
         for (int again = 0; again < 2; again++) {
             make(&of, 17);
             of.never = true;
-            universe u = {.world = {turn, &u, 1}, .of = &of};
+            universe u = {.world = {.turn = turn, .arg = &u, .now_ns = 1}, .of = &of};
             pp_executor *executor = executor_of("sim", 4, seed);
             pp_executor_simulate(executor, &u.world);
             dispatch_of(&of, executor);
