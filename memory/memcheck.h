@@ -34,6 +34,16 @@ typedef enum pp_share { /* what the peak is made of */
 } pp_share;
 const char *pp_share_name(pp_share share);
 
+typedef enum pp_left { /* objects that the user did not give back before the end; memory or not */
+                       PP_LEFT_PROGRAMS,
+                       PP_LEFT_RUNS,
+                       PP_LEFT_GRAPHS,
+                       PP_LEFT_STREAMS,
+                       PP_LEFT_EVENTS,
+                       PP_LEFTS
+} pp_left;
+const char *pp_left_name(pp_left left);
+
 typedef struct pp_report_holder {
     const char *kind;
     uint64_t count;
@@ -93,6 +103,7 @@ typedef struct pp_memcheck {
     ppto_site peak_site;
     uint64_t share[PP_SHARES];
     uint64_t count[PP_VERDICTS], suppressed; /* groups */
+    uint64_t left[PP_LEFTS];                 /* at the end of a context */
     PP_VEC(pp_report_group) groups;          /* the worst first */
     PP_VEC(pp_report_holder) holders;
     PP_VEC(pp_report_buffer) buffers; /* level 2, by birth; group: index in groups */

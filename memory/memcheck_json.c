@@ -196,6 +196,15 @@ static void write_marks(const pp_memcheck *r, pp_text *t)
     pp_text_add(t, "]");
 }
 
+static void write_left(const pp_memcheck *r, pp_text *t)
+{
+    key(t, "not_released");
+    pp_text_add(t, "{");
+    for (int i = 0; i < PP_LEFTS; i++)
+        if (r->left[i] != 0) number(t, pp_left_name((pp_left)i), r->left[i]);
+    pp_text_add(t, "}");
+}
+
 void pp_memcheck_write_json(const pp_memcheck *r, pp_text *t)
 {
     pp_text_add(t, "{");
@@ -209,6 +218,7 @@ void pp_memcheck_write_json(const pp_memcheck *r, pp_text *t)
     number(t, "epochs", r->epochs);
     number(t, "dropped", r->dropped);
     write_totals(r, t);
+    write_left(r, t);
     key(t, "stacks");
     pp_text_add(t, "[");
     for (size_t i = 0; i < r->stacks.n; i++) write_stack(r, i, t);

@@ -28,6 +28,12 @@ const char *pp_share_name(pp_share share)
     return (unsigned)share < PP_SHARES ? names[share] : "slack";
 }
 
+const char *pp_left_name(pp_left left)
+{
+    static const char *const names[PP_LEFTS] = {"programs", "runs", "graphs", "streams", "events"};
+    return (unsigned)left < PP_LEFTS ? names[left] : "events";
+}
+
 /* Least squares over the samples, one epoch apart. What rises once and stays is kept, but does not grow. */
 bool pp_memcheck_grows(const uint64_t *samples, uint32_t n, double *slope)
 {

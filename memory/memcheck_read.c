@@ -303,6 +303,8 @@ static void read_all(reader *r, const json_t *root)
         READ(root, fields, r->out);
         r->out->level = (int)(number_at(root, "level") & 0xff);
         read_totals(r, root);
+        const json_t *left = json_object_get(root, "not_released"); /* older reports have none */
+        for (int i = 0; i < PP_LEFTS; i++) r->out->left[i] = number_at(left, pp_left_name((pp_left)i));
         read_list(r, root, "stacks", read_stack);
         read_list(r, root, "groups", read_group);
         read_list(r, root, "marks", read_mark);

@@ -49,7 +49,7 @@ static words site_of(ppto_site site)
 static words overstay_of(const pp_report_group *g)
 {
     words w = {"-"};
-    if (g->overstay_nodes_max == 0 && g->retained_count == 0) return w;
+    if (g->overstay_nodes_max == 0 && (g->retained_count == 0 || g->overstay_ns_max == 0)) return w;
     snprintf(w.at, sizeof w.at, "%llu nodes/%.3gs", (unsigned long long)g->overstay_nodes_max,
              (double)g->overstay_ns_max * 1e-9);
     return w;
@@ -77,8 +77,21 @@ static void write_head(const pp_memcheck *r, pp_text *t)
     pp_text_add(t, "\nnow %s\n", bytes_of((double)r->current_bytes).at);
 }
 
+static void write_left(const pp_memcheck *r, pp_text *t)
+{
+    bool any = false;
+    for (int i = 0; i < PP_LEFTS; i++) {
+        if (r->left[i] == 0) continue;
+        pp_text_add(t, "%s  %s %llu", any ? "" : "not released:", pp_left_name((pp_left)i),
+                    (unsigned long long)r->left[i]);
+        any = true;
+    }
+    if (any) pp_text_add(t, "\n");
+}
+
 static void write_foot(const pp_memcheck *r, pp_text *t)
 {
+    write_left(r, t);
     pp_text_add(t, "%llu leaked, %llu growing, %llu retained", (unsigned long long)r->count[PP_LEAKED],
                 (unsigned long long)r->count[PP_GROWING], (unsigned long long)r->count[PP_RETAINED]);
     for (int v = PP_UNPLANNED; v < PP_KEPT; v++)

@@ -138,6 +138,13 @@ void pp_run_stop(ppto_run *run, const char *reason)
     pthread_cond_broadcast(&run->drivers->changed); /* it may wait for memory */
 }
 
+uint64_t pp_runs_live(const pp_drivers *drivers)
+{
+    uint64_t n = 0;
+    for (const ppto_run *run = drivers->live; run; run = run->next_live) n++;
+    return n;
+}
+
 void pp_runs_leave_programs(pp_drivers *drivers)
 {
     for (ppto_run *run = drivers->live; run; run = run->next_live) {

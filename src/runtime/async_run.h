@@ -52,7 +52,8 @@ bool pp_run_dequeue(pp_drivers *drivers, const ppto_run *run);    /* with the lo
 void pp_run_drive(ppto_run *run);                                 /* on a driver */
 ppto_status pp_run_usable(const ppto_run *run, const char *what); /* reports NULL and E_FORKED */
 void pp_run_stop(ppto_run *run, const char *reason);              /* with the lock */
-/* Of runs that nobody released, when no driver is left: their programs, then results and the context. */
+/* Of runs that nobody released, when no driver is left: how many; their programs go, then their results. */
+uint64_t pp_runs_live(const pp_drivers *drivers);
 void pp_runs_leave_programs(pp_drivers *drivers);
 void pp_runs_leave_arrays(pp_drivers *drivers);
 

@@ -5,6 +5,7 @@
 
 #include "base/fork.h"
 #include "lang/parser.h"
+#include "memory/memcheck.h"
 #include "runtime/domains.h"
 #include "runtime/sync.h"
 #include "scheduler/io.h"
@@ -136,9 +137,11 @@ static void free_kernels(ppto_context *ctx)
 ppto_status ppto_context_destroy(ppto_context *ctx)
 {
     pp_error err = {0};
+    uint64_t left[PP_LEFTS] = {0};
     if (!ctx) return PPTO_OK;
     PP_TRY(pp_context_refuses(ctx));
     pp_drivers_close(ctx);
+    pp_held_count(ctx, left);
     pp_syncs_destroy(ctx->syncs);
     for (size_t i = 0; i < ctx->plans.n; i++) pp_plan_release(ctx->plans.at[i]);
     pp_vec_free(&ctx->plans);
@@ -148,7 +151,7 @@ ppto_status ppto_context_destroy(ppto_context *ctx)
     if (ctx->device) ctx->device_class->close(ctx->device);
     pp_library_destroy(ctx->library);
     if (ctx->ledger) pp_held_tell(ctx);
-    if (ctx->ledger) pp_memcheck_shutdown(ctx, &err); /* what runs nobody released still hold counts */
+    if (ctx->ledger) pp_memcheck_shutdown(ctx, left, &err); /* what runs nobody released still hold counts */
     pp_drivers_destroy(ctx);
     pp_pool_destroy(ctx->pool);
     pp_stacks_destroy(ctx->stacks);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Programs the user did not destroy. Where memcheck watches, the context has a list of those that
  * ppto_compile gave out, each with the place of that call; what is on it when the context goes is told to
- * the ledger as the holder of what is bound to it and of the scratch that is kept with its plan. */
-#include "runtime/runtime.h"
+ * the ledger as the holder of what is bound to it and of the scratch that is kept with its plan. Other
+ * objects that were not given back are only counted: events and streams hold no arrays. */
+#include "memory/memcheck.h"
+#include "runtime/async_run.h"
 
 /* The caller's file may be unloaded before the context goes. */
 static bool keep_place(pp_held_program *held, ppto_site site)
@@ -66,4 +68,16 @@ void pp_held_tell(ppto_context *ctx)
         tell_scratch(p, p->instance);
         for (const pp_instance *in = p->plan->idle; in; in = in->next) tell_scratch(p, in);
     }
+}
+
+void pp_held_count(ppto_context *ctx, uint64_t *left)
+{
+    const pp_drivers *drivers = atomic_load_explicit(&ctx->drivers, memory_order_acquire);
+    const pp_syncs *syncs = ctx->syncs;
+    for (const ppto_program *p = ctx->held; p; p = p->held.next) left[PP_LEFT_PROGRAMS]++;
+    left[PP_LEFT_RUNS] = drivers ? pp_runs_live(drivers) : 0;
+    left[PP_LEFT_GRAPHS] = atomic_load_explicit(&ctx->graphs, memory_order_relaxed);
+    for (const ppto_stream *s = syncs ? syncs->streams : NULL; s; s = s->next) left[PP_LEFT_STREAMS]++;
+    for (size_t i = 0; syncs && i < syncs->rows.n; i++)
+        left[PP_LEFT_EVENTS] += syncs->rows.at[i] && syncs->rows.at[i]->handles != 0;
 }

@@ -312,11 +312,12 @@ static void tell_leaks(const pp_memcheck *r, pp_error *err)
     pp_text_free(&text);
 }
 
-void pp_memcheck_shutdown(ppto_context *ctx, pp_error *err)
+void pp_memcheck_shutdown(ppto_context *ctx, const uint64_t *left, pp_error *err)
 {
     pp_memcheck made = {0};
     if (strcmp(ctx->settings.memcheck, "off") == 0) return;
     ppto_status status = make(ctx, "shutdown", &made, err);
+    memcpy(made.left, left, sizeof made.left);
     if (status == PPTO_OK) status = put(ctx, &made, err);
     if (status == PPTO_OK && strcmp(ctx->settings.memcheck, "error") == 0 &&
         made.count[PP_LEAKED] + made.count[PP_GROWING] != 0)

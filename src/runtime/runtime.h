@@ -80,6 +80,7 @@ struct ppto_context {
     struct pp_syncs *syncs;             /* streams and events; made under lock */
     struct pp_drivers *_Atomic drivers; /* runs that nobody waits for; made under lock */
     _Atomic uint64_t runs, plans_made;  /* numbers given */
+    _Atomic uint64_t graphs;            /* that are not destroyed */
     uint64_t process;                   /* base/fork.h */
     uint32_t workers;
 };
@@ -108,8 +109,8 @@ ppto_status pp_report_new(ppto_status code, const char *format, ...) PP_PRINTF(2
 ppto_status pp_memcheck_suppressions(const char *path, char **text, pp_error *err);
 
 /* All is given back that will be: the report the settings ask for, and in err what leaks or grows if that is
- * to be an error. */
-void pp_memcheck_shutdown(ppto_context *ctx, pp_error *err);
+ * to be an error. left: of pp_held_count. */
+void pp_memcheck_shutdown(ppto_context *ctx, const uint64_t *left, pp_error *err);
 /* Adds to an error for lack of memory who holds the most: with places where memcheck watches, else operators.
  * err may be NULL. */
 void pp_memcheck_blame(ppto_context *ctx, pp_error *err);
@@ -460,6 +461,8 @@ ppto_status pp_held_add(ppto_program *program, ppto_site site); /* once, from pp
 void pp_held_remove(ppto_program *program);                     /* if it was added */
 /* At the end of the context, when nothing runs: the ledger hears what those still there hold. */
 void pp_held_tell(ppto_context *ctx);
+/* Then too, while streams and events are there: what the user did not give back. By pp_left. */
+void pp_held_count(ppto_context *ctx, uint64_t *left);
 
 /* ---- region_open.c, region_run.c
  * -------------------------------------------------------------------------------------------------------- */

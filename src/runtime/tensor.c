@@ -31,6 +31,7 @@ ppto_graph *ppto_graph_create(ppto_context *ctx)
         return NULL;
     }
     g->ctx = ctx;
+    atomic_fetch_add_explicit(&ctx->graphs, 1, memory_order_relaxed);
     pp_graph_watch(g->graph, ctx->stacks);
     return g;
 }
@@ -38,6 +39,7 @@ ppto_graph *ppto_graph_create(ppto_context *ctx)
 void ppto_graph_destroy(ppto_graph *g)
 {
     if (!g || pp_context_forked(g->ctx)) return;
+    atomic_fetch_sub_explicit(&g->ctx->graphs, 1, memory_order_relaxed);
     pp_graph_streams_free(g);
     pp_graph_files_free(g);
     pp_graph_destroy(g->graph);

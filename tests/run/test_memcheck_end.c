@@ -210,6 +210,7 @@ Test(memcheck_end, error_makes_a_leak_the_status_of_destroy)
 }
 
 static ppto_program *volatile undestroyed[2];
+static ppto_graph *volatile undestroyed_graph;
 static ppto_run *volatile forgotten[4]; /* as above; released when the context is gone */
 
 Test(memcheck_end, runs_that_nobody_released_hold_their_results)
@@ -279,6 +280,39 @@ Test(memcheck_end, programs_that_are_not_destroyed_are_named)
         cr_expect_eq(strstr(first + 1, "program compiled at plugin.c:7 load()") != NULL, bound, "%s", text);
         unlink(path);
     }
+}
+
+/* They hold no array, so they are no leak; but they are told. */
+Test(memcheck_end, what_holds_no_array_is_counted)
+{
+    char path[] = "/tmp/ppto-memcheck-XXXXXX.json";
+    pp_error err = {0};
+    pp_memcheck r;
+    close(mkstemps(path, 5));
+    setenv("PPTO_MEMCHECK", "error", 1);
+    setenv("PPTO_MEMCHECK_FILE", path, 1);
+    cr_assert_eq(ppto_context_create(&ctx, NULL), PPTO_OK, "%s", ppto_error_text(NULL));
+    ppto_event event[3];
+    ppto_stream *gone = ppto_stream_create(ctx, "gone", PPTO_STREAM_CPU);
+    cr_assert_not_null(ppto_stream_create(ctx, "left", PPTO_STREAM_CPU));
+    for (int i = 0; i < 3; i++) cr_assert_eq(ppto_event_create_user(ctx, &event[i]), PPTO_OK);
+    ppto_event_release(event[1]);
+    ppto_stream_destroy(gone);
+    ppto_graph_destroy(ppto_graph_create(ctx));
+    undestroyed_graph = ppto_graph_create(ctx);
+    cr_expect_eq(ppto_context_destroy(ctx), PPTO_OK, "%s", ppto_error_text(NULL));
+    char *json = slurp(path), *text;
+    cr_expect_not_null(strstr(json, "\"not_released\":{\"graphs\":1,\"streams\":1,\"events\":2}"), "%s",
+                       json);
+    if (pp_memcheck_reads()) {
+        cr_assert_eq(pp_memcheck_read(json, strlen(json), &r, &err), PPTO_OK, "%s", err.text);
+        cr_expect_eq(r.left[PP_LEFT_EVENTS], 2);
+        pp_memcheck_free(&r);
+        cr_assert_eq(ppto_memcheck_convert(json, strlen(json), PPTO_REPORT_TEXT, NULL, NULL, &text), PPTO_OK);
+        cr_expect_not_null(strstr(text, "not released:  graphs 1  streams 1  events 2\n"), "%s", text);
+        ppto_text_free(text);
+    }
+    unlink(path);
 }
 
 Test(memcheck_end, report_ends_well_and_writes_its_form)
