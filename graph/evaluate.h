@@ -155,8 +155,8 @@ size_t pp_eval_params(const pp_definition *definition);
 const pp_param *pp_eval_param(const pp_definition *definition, size_t i);
 /* The parameter an argument is for; NULL when there is none. */
 const pp_param *pp_eval_param_for(const pp_definition *definition, size_t position, const char *keyword);
-/* For "did you mean"; NULL when none is near. */
-const char *pp_eval_nearest_param(const pp_definition *definition, const char *keyword);
+/* Adds "no parameter `keyword`", and the one that was meant or, where none is near, all there are. */
+void pp_eval_unknown_param(const pp_definition *definition, const char *keyword, pp_text *out);
 /* Orders and checks arguments, fills in defaults: bound[pp_eval_params]. */
 ppto_status pp_eval_bind(pp_eval *ev, const pp_definition *definition, const pp_given *given, size_t n,
                          pp_value *bound);

@@ -286,18 +286,24 @@ static ppto_status match_shapes(pp_eval *ev, const pp_definition *d, const pp_va
 
 /* ---- binding --------------------------------------------------------------------------------------- */
 
-const char *pp_eval_nearest_param(const pp_definition *d, const char *keyword)
+void pp_eval_unknown_param(const pp_definition *d, const char *keyword, pp_text *out)
 {
+    size_t n = pp_eval_params(d);
     pp_nearest nearest = {.to = keyword};
-    for (size_t i = 0; i < pp_eval_params(d); i++) pp_text_nearer(&nearest, pp_eval_param(d, i)->name);
-    return nearest.name;
+    for (size_t i = 0; i < n; i++) pp_text_nearer(&nearest, pp_eval_param(d, i)->name);
+    pp_text_add(out, "no parameter `%.60s`", keyword);
+    if (nearest.name != NULL) pp_text_add(out, ": did you mean `%.60s`?", nearest.name);
+    for (size_t i = 0; i < n && nearest.name == NULL; i++)
+        pp_text_add(out, "%s`%.60s`", i > 0 ? ", " : "; its parameters: ", pp_eval_param(d, i)->name);
 }
 
 static ppto_status unknown_keyword(pp_eval *ev, const pp_definition *d, const char *keyword)
 {
-    const char *nearest = pp_eval_nearest_param(d, keyword);
-    if (nearest == NULL) return pp_eval_fail(ev, PPTO_E_NAME, "no parameter `%.60s`", keyword);
-    return pp_eval_fail(ev, PPTO_E_NAME, "no parameter `%.60s`: did you mean `%.60s`?", keyword, nearest);
+    pp_text text = {0};
+    pp_eval_unknown_param(d, keyword, &text);
+    ppto_status status = pp_eval_fail(ev, PPTO_E_NAME, "%.600s", text.at ? text.at : "no such parameter");
+    pp_text_free(&text);
+    return status;
 }
 
 static ppto_status place_arguments(pp_eval *ev, const pp_definition *d, const pp_given *given, size_t n,

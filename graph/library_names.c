@@ -107,10 +107,12 @@ static size_t place_of(const pp_definition *d, const char *keyword)
 
 static ppto_status unknown_parameter(names *w, const pp_expr *e, const pp_expr *a, const pp_definition *d)
 {
-    const char *nearest = pp_eval_nearest_param(d, a->keyword);
-    return FAIL(w, a->at, PPTO_E_NAME, "%.60s has no parameter `%.60s`%s%.60s%s", e->name, a->keyword,
-                nearest != NULL ? ": did you mean `" : "", nearest != NULL ? nearest : "",
-                nearest != NULL ? "`?" : "");
+    pp_text text = {0};
+    pp_eval_unknown_param(d, a->keyword, &text);
+    ppto_status status = FAIL(w, a->at, PPTO_E_NAME, "%.60s has %.600s", e->name,
+                              text.at != NULL ? text.at : "no such parameter");
+    pp_text_free(&text);
+    return status;
 }
 
 static ppto_status check_arguments(names *w, const pp_expr *e, const pp_definition *d)

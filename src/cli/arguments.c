@@ -129,8 +129,9 @@ static const option_row rows[] = {
     {"tier=NAME", 0, ALL, "auto, interp or jit", WORD, TO(context.tier), 0, 0, NULL},
     {"simd=NAME", 0, ALL, "baseline, avx2 or avx512; default the best there is", WORD, TO(context.simd), 0, 0,
      NULL},
-    {"memory-limit=SIZE", 0, ALL, "bytes of all tensors; K, M, G are powers of 1024", BYTES,
-     TO(context.memory_limit), 0, 0, "bytes, or a number with K, M, G or T"},
+    {"memory-limit=SIZE", 0, ALL,
+     "bytes of all tensors, or a whole number with K, M, G or T (powers of 1024)", BYTES,
+     TO(context.memory_limit), 0, 0, "bytes, or a whole number with K, M, G or T (64M), more than 0"},
     {"no-optimise", 0, TEXTS, "run the graph as recorded", FLAG, TO(context.no_optimise), 0, 0, NULL},
     {"log-level=N", 0, ALL, "0 errors to 3 the lowering, on standard error", COUNT_OR, TO(context.log_level),
      0, 3, "0, 1, 2 or 3"},
@@ -222,6 +223,7 @@ static int read_value(const option_row *row, cli_arguments *arguments, const cha
     if (names_file(row) && *word != NULL)
         return cli_fail(CLI_USAGE, "--%.*s is given twice: %s and %s", (int)strcspn(row->spec, "="),
                         row->spec, *word, value);
+    if (names_file(row) && !cli_ending_fits(row->spec, value)) return CLI_USAGE;
     uint64_t count = 0;
     bool ok = true;
     switch (row->kind) {
@@ -266,19 +268,45 @@ static void make_set(option_set *set, unsigned bit)
     set->options[set->n] = (struct option){NULL, 0, NULL, 0};
 }
 
+/* How many names begin with the word; " --A, --B" of them. */
+static size_t which_begin(const option_set *set, const char *word, char *text, size_t room)
+{
+    size_t n = 0, at = 0, length = strlen(word);
+    for (size_t i = 0; length > 0 && i < set->n; ++i) {
+        if (strncmp(set->names[i], word, length) != 0 || at >= room) continue;
+        at += (size_t)snprintf(text + at, room - at, "%s --%s", n++ > 0 ? " or" : "", set->names[i]);
+    }
+    return n;
+}
+
+/* A name that has the letters of the word in their order, as memory-limit those of memlimit; else NULL. */
+static const char *spelt_out(const option_set *set, const char *word)
+{
+    for (size_t i = 0; strlen(word) >= 3 && i < set->n; ++i) {
+        const char *w = word;
+        for (const char *c = set->names[i]; *c != '\0' && *w != '\0'; ++c) w += *c == *w;
+        if (*w == '\0') return set->names[i];
+    }
+    return NULL;
+}
+
 static int unknown_option(const option_set *set, const cli_verb *verb, const char *argument)
 {
-    char word[64];
+    char word[64], begin[512];
     if (argument[0] == '-' && argument[1] != '-')
         return cli_fail(
             CLI_USAGE,
             "%s: unknown option; see: ppto %s --help (an expression that begins with - follows --)", argument,
             verb->name);
     snprintf(word, sizeof word, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+    if (which_begin(set, word, begin, sizeof begin) > 1)
+        return cli_fail(CLI_USAGE, "--%s: may be%s; see: ppto %s --help", word, begin, verb->name);
     const char *near =
         cli_nearest(word, (const char *const *)&set->options[0].name, set->n, sizeof set->options[0]);
-    return cli_fail(CLI_USAGE, "--%s: unknown or ambiguous option%s%s; see: ppto %s --help", word,
-                    near != NULL ? ", did you mean --" : "", near != NULL ? near : "", verb->name);
+    if (near == NULL) near = spelt_out(set, word);
+    return cli_fail(CLI_USAGE, "--%s: unknown option%s%s%s; see: ppto %s --help", word,
+                    near != NULL ? ", did you mean --" : "", near != NULL ? near : "",
+                    near != NULL ? "?" : "", verb->name);
 }
 
 static const option_row *row_of(int id)

@@ -98,6 +98,11 @@ int cli_context(const cli_arguments *arguments, ppto_context **ctx);
 /* The whole text of a file, at most one byte more than the language takes. owns  *text: free */
 int cli_read_text(const char *path, char **text, size_t *length);
 
+/* endings.c */
+/* May the file that an option's value names have this name? spec: of the option, "trace=FILE". What ends like
+ * another format than the option writes may not: false, and it has been said. */
+bool cli_ending_fits(const char *spec, const char *path);
+
 /* output.c */
 /* Would two texts of so many bytes name one file, also by links and dots? Not of devices and pipes. */
 bool cli_same_file(const char *a, size_t a_length, const char *b, size_t b_length);

@@ -75,8 +75,9 @@ static int stats_json(const cli_recording *r, const char *path, const ppto_stats
             ", \"copied_bytes\": %" PRIu64 ",\n",
             s->predicted_peak_bytes, s->measured_peak_bytes, s->copied_bytes);
     fprintf(to,
-            " \"lower_bound_bytes\": %" PRIu64 ", \"serial_bound_bytes\": %" PRIu64 ", \"launches\": %zu,\n",
-            s->lower_bound_bytes, s->serial_bound_bytes, s->launches);
+            " \"lower_bound_bytes\": %" PRIu64 ", \"serial_bound_bytes\": %" PRIu64
+            ", \"launches\": %zu, \"pieces\": %" PRIu64 ",\n",
+            s->lower_bound_bytes, s->serial_bound_bytes, s->launches, s->pieces);
     fprintf(to,
             " \"plan_cache\": \"%s\", \"kernel_cache\": {\"hits\": %" PRIu64 ", \"misses\": %" PRIu64
             ", \"disk_hits\": 0},\n",
@@ -95,21 +96,27 @@ static int stats_json(const cli_recording *r, const char *path, const ppto_stats
     return code;
 }
 
-static void stats_text(const cli_recording *r, const ppto_stats *s, const char *steps)
+static void stats_text(const cli_recording *r, const ppto_stats *s, int threads, const char *steps)
 {
+    char asked[48] = "", pieces[48] = "";
+    if (threads > s->threads) snprintf(asked, sizeof asked, " (of %d asked for)", threads);
+    if (s->pieces > 0)
+        snprintf(pieces, sizeof pieces, " in %" PRIu64 " piece%s", s->pieces, s->pieces == 1 ? "" : "s");
     fprintf(stderr,
-            "%zu kernels, tier %s, executor %s, %d threads; plan cache %s, kernel cache %" PRIu64
+            "%zu kernel%s, tier %s, executor %s, %d thread%s%s; plan cache %s, kernel cache %" PRIu64
             " hits, %" PRIu64 " misses\n",
-            s->kernels, s->tier, s->executor, s->threads, s->plan_hit ? "hit" : "miss", s->kernel_hits,
+            s->kernels, s->kernels == 1 ? "" : "s", s->tier, s->executor, s->threads,
+            s->threads == 1 ? "" : "s", asked, s->plan_hit ? "hit" : "miss", s->kernel_hits,
             s->kernel_misses);
     fprintf(stderr, "peak %" PRIu64 " bytes predicted, %" PRIu64 " measured; %" PRIu64 " bytes copied\n",
             s->predicted_peak_bytes, s->measured_peak_bytes, s->copied_bytes);
-    fprintf(stderr, "record %.6f s, plan %.6f s, compile %.6f s, run %.6f s\n%s", r->record_seconds,
-            s->plan_seconds, s->compile_seconds, s->run_seconds, steps);
+    fprintf(stderr, "record %.6f s, plan %.6f s, compile %.6f s, run %.6f s%s\n%s", r->record_seconds,
+            s->plan_seconds, s->compile_seconds, s->run_seconds, pieces, steps);
 }
 
 /* path NULL: as text on standard error. */
-static int report_stats(const cli_recording *r, ppto_trace *trace, const char *path)
+static int report_stats(const cli_recording *r, const cli_arguments *arguments, ppto_trace *trace,
+                        const char *path)
 {
     ppto_stats stats = {.size = sizeof stats};
     char *steps = NULL;
@@ -117,7 +124,7 @@ static int report_stats(const cli_recording *r, ppto_trace *trace, const char *p
     if (status == PPTO_OK) status = ppto_trace_steps(trace, path != NULL, &steps);
     if (status != PPTO_OK) return cli_fail_status(status, NULL);
     int code = path != NULL ? stats_json(r, path, &stats, steps) : CLI_OK;
-    if (path == NULL) stats_text(r, &stats, steps);
+    if (path == NULL) stats_text(r, &stats, arguments->context.threads, steps);
     ppto_text_free(steps);
     return code;
 }
@@ -155,8 +162,8 @@ int cli_report_run(const cli_recording *recording, const cli_arguments *argument
 {
     int code = trace != NULL ? write_trace(trace, arguments) : CLI_OK;
     if (code == CLI_OK) code = report_memory(recording, arguments);
-    if (code == CLI_OK && arguments->stats) code = report_stats(recording, trace, NULL);
+    if (code == CLI_OK && arguments->stats) code = report_stats(recording, arguments, trace, NULL);
     if (code == CLI_OK && arguments->stats_json != NULL)
-        code = report_stats(recording, trace, arguments->stats_json);
+        code = report_stats(recording, arguments, trace, arguments->stats_json);
     return code;
 }

@@ -131,7 +131,8 @@ static ppto_status callee_name(pp_parser *p, const char **out)
         return pp_parse_fail(p, p->token.at, "this cannot be called, expected an operator's name before `(`");
     const char *of = e->a->kind == PP_E_NAME ? e->a->name : "";
     if (strcmp(of, "scalar") != 0 && strcmp(of, "tensor") != 0)
-        return pp_parse_fail(p, e->at, "tensors have no methods, expected `%.60s(x, …)`", e->name);
+        return pp_parse_fail(p, e->at, "tensors have no methods: operators are called by name, `%.60s(x, …)`",
+                             e->name);
     size_t n = strlen(e->name);
     char *name = pp_arena_alloc(&p->unit->arena, n + 8);
     if (name == NULL) return pp_fail(p->err, PPTO_E_NOMEM, "out of memory");

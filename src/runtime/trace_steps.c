@@ -145,7 +145,11 @@ ppto_status pp_trace_steps(const pp_trace_view *view, bool json, pp_text *out)
     }
     if (json)
         pp_text_add(out, "]}\n");
-    else if (view->dropped != 0)
+    else
+        pp_text_add(out,
+                    "times add up over launches, pieces of files and workers, which overlap: a line may be "
+                    "longer than the run\n");
+    if (!json && view->dropped != 0)
         pp_text_add(out, "%" PRIu64 " older events were dropped and are not counted\n", view->dropped);
     pp_free(rows);
     return PPTO_OK;

@@ -305,7 +305,7 @@ def stats_keys(ppto):
 
 
 def stats_text(ppto):
-    check(ppto("run", "sum(x)", "x=x.npy", "--stats"), 0, out=["21"], err=["kernels", "peak"])
+    check(ppto("run", "sum(x)", "x=x.npy", "--stats"), 0, out=["21"], err=["1 kernel, ", "peak"])
 
 
 def trace(ppto):

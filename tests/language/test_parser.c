@@ -144,7 +144,7 @@ Test(language_expr, reports_errors_where_they_are)
     expect_error("f(pi=1)", "t:1:3: found `pi`, expected the name of a parameter");
     expect_error("2(3)", "t:1:2: this cannot be called");
     expect_error("(f)(x)", "t:1:4: this cannot be called");
-    expect_error("x.sum(1)", "t:1:3: tensors have no methods, expected `sum(x, …)`");
+    expect_error("x.sum(1)", "t:1:3: tensors have no methods: operators are called by name, `sum(x, …)`");
     expect_error("x.1", "t:1:2: found `.1`");
     expect_error("x. + 1", "t:1:4: found `+`, expected a name");
     expect_error("scan f + 1", "t:1:8: found `+`, expected `(`");

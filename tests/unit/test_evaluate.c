@@ -217,6 +217,8 @@ Test(evaluate_shipped, names_are_known_when_defined)
         {"op f(x: num) = add(x)\n", PPTO_E_VALUE, ":1:16: add: the argument `y` is missing"},
         {"op f(x: num) = exp(x, 1)\n", PPTO_E_VALUE, "exp takes at most 1 arguments"},
         {"op f(x: num) = sum(x, axes=1)\n", PPTO_E_NAME, "sum has no parameter `axes`: did you mean `axis`?"},
+        {"op f(x: num) = softmax(x, dimension=1)\n", PPTO_E_NAME,
+         "softmax has no parameter `dimension`; its parameters: `x`, `axis`"},
         {"op f(x: num) = sum(x, 1, axis=0)\n", PPTO_E_VALUE, "`axis` is given twice"},
         {"op f(x: num) = scalar.add(x)\n", PPTO_E_VALUE, "scalar.add() takes 2 arguments, not 1"},
         {"op f(x: num) = scalar.plus(x, x)\n", PPTO_E_NAME, "no primitive scalar.plus"},
