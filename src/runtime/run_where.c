@@ -37,8 +37,8 @@ void pp_run_where_stopped(const pp_run_state *r, ppto_status status)
     pp_text where = {0};
     if (status != PPTO_E_CANCELLED && status != PPTO_E_DEADLINE) return;
     if (!r->control->run || r->p->whole) return; /* of a part, the run that it belongs to tells */
-    if (r->p->stats.pieces > 0) pp_text_add(&where, "\n  pieces completed: %" PRIu64, r->p->stats.pieces);
     if (!strchr(r->err->text, '\n')) pp_run_where(r, &where);
+    if (r->p->stats.pieces > 0) pp_text_add(&where, "\n  pieces completed: %" PRIu64, r->p->stats.pieces);
     size_t n = strlen(r->err->text);
     if (where.at && !where.failed) snprintf(r->err->text + n, sizeof r->err->text - n, "%s", where.at);
     pp_text_free(&where);
