@@ -224,8 +224,8 @@ static const char *const moved[] = {
     "triu(x)[1:] - tril(x)[:-1]",
     "x[:1] * 2",
     "output p = x[1:], q = x[1:], r = x[:-1]",
-    "output p = cumulative_sum(x, axis=0) - y - mean(y, axis=0), q = max(cumulative_sum(x, axis=0) - y - "
-    "mean(y, axis=0))",
+    ("output p = cumulative_sum(x, axis=0) - y - mean(y, axis=0), "
+     "q = max(cumulative_sum(x, axis=0) - y - mean(y, axis=0))"),
 };
 
 /* The axis that is cut is transposed or looked up, or what runs along it is read out of step: run whole. */
