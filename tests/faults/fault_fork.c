@@ -182,7 +182,7 @@ static void streams_and_runs(const scene *s)
     CHECK(!ppto_run_over(s->run, NULL));
 }
 
-static void give_all_back(const scene *s)
+static ppto_status give_all_back(const scene *s)
 {
     ppto_event_release(s->gate);
     ppto_event_release(s->after);
@@ -193,7 +193,7 @@ static void give_all_back(const scene *s)
     ppto_graph_destroy(s->graph);
     ppto_stream_destroy(s->stream);
     ppto_array_release(s->array);
-    CHECK(refused(ppto_context_destroy(s->ctx)));
+    return ppto_context_destroy(s->ctx);
 }
 
 /* ---- what it may do ------------------------------------------------------------------------------ */
@@ -232,7 +232,7 @@ static void child_main(const scene *s, child_kind kind)
         programs(s);
         streams_and_runs(s);
     }
-    if (s && (kind == GIVES_BACK || kind == REFUSED)) give_all_back(s);
+    if (s && (kind == GIVES_BACK || kind == REFUSED)) CHECK(refused(give_all_back(s)));
     if (kind == OWN) own_context();
     if (kind == EXECUTES) execlp("true", "true", (char *)NULL);
     if (kind == EXITS || kind == OWN || kind == GIVES_BACK) exit(failures != 0);
@@ -317,16 +317,7 @@ static void close_scene(scene *s)
     if (ppto_program_run(s->idle, &out) != PPTO_OK) complain("parent", "run");
     if (out && ((float *)ppto_array_data(out))[0] < 2.7f) complain("parent", "a value is wrong");
     ppto_array_release(out);
-    ppto_event_release(s->gate);
-    ppto_event_release(s->after);
-    ppto_run_release(s->run);
-    ppto_program_destroy(s->program);
-    ppto_program_destroy(s->idle);
-    ppto_trace_destroy(s->trace);
-    ppto_graph_destroy(s->graph);
-    ppto_stream_destroy(s->stream);
-    ppto_array_release(s->array);
-    if (ppto_context_destroy(s->ctx) != PPTO_OK) complain("parent", "destroy");
+    if (give_all_back(s) != PPTO_OK) complain("parent", "destroy");
 }
 
 static atomic_bool enough;
