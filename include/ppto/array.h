@@ -23,8 +23,10 @@ PPTO_API ppto_array *ppto_array_wrap(ppto_context *ctx, void *data, ppto_dtype d
                                      const int64_t *shape, const int64_t *strides,
                                      void (*release)(void *arg, void *data), void *arg);
 /* Reads an array of a file: NPY ("-": from standard input); FILE.npz:NAME or FILE.safetensors:NAME, where
- * NAME may be left out if the file holds one array only. returns NULL: E_IO; E_FORMAT malformed, no such
- * array; E_DTYPE; E_LIMIT, E_NOMEM; E_UNSUPPORTED when the library for the format is not built in */
+ * NAME may be left out if the file holds one array only; FILE.raw:f32[1000,512] or FILE.bin:f32[N,512]
+ * without a header, row-major and in this machine's byte order ("-:f32[4]": from standard input; a word as
+ * first size: as many rows as there are). returns NULL: E_VALUE no dtype and sizes; E_IO; E_FORMAT malformed,
+ * no such array; E_DTYPE; E_LIMIT, E_NOMEM; E_UNSUPPORTED when the library for the format is not built in */
 PPTO_API ppto_array *ppto_array_load(ppto_context *ctx, const char *path);
 /* The same as an array that stays in the file: only the header is read. Runs read it, by pieces where the
  * plan allows (docs/memory.md), so it may be larger than memory; the file must stay as it is meanwhile.
@@ -32,9 +34,9 @@ PPTO_API ppto_array *ppto_array_load(ppto_context *ctx, const char *path);
  * with E_VALUE (ppto_array_load keeps it).
  * returns NULL: E_IO, E_FORMAT, E_DTYPE as ppto_array_load */
 PPTO_API ppto_array *ppto_array_open(ppto_context *ctx, const char *path);
-/* Writes a file, which appears by rename, in the format that its name says, as above ("-": NPY to standard
- * output; an archive's array has the name arr_0 when none is given). returns PPTO_OK; E_IO, E_LIMIT (disk
- * full); E_VALUE for NULL; E_UNSUPPORTED */
+/* Writes a file, which appears by rename, in the format that its name says, as above (raw files without a
+ * TYPE; "-": NPY to standard output, "-:raw": without a header; an archive's array has the name arr_0 when
+ * none is given). returns PPTO_OK; E_IO, E_LIMIT (disk full); E_VALUE for NULL; E_UNSUPPORTED */
 PPTO_API ppto_status ppto_array_save(const ppto_array *array, const char *path);
 /* Writes several into one FILE.npz or FILE.safetensors. names: NULL, or one a piece, of which NULL stands for
  * arr_0, arr_1, … by place. returns also E_VALUE for two of one name */

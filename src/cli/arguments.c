@@ -82,8 +82,8 @@ static void append(cli_list *list, const char *value)
 #define TO(member) offsetof(cli_arguments, member)
 static const option_row rows[] = {
     {"output=[NAME=]FILE", 'o', CLI_RUN,
-     "write a result to FILE.npy, FILE.npz or FILE.safetensors (- is standard output)", LIST, TO(outputs), 0,
-     0, NULL},
+     "write a result to FILE.npy, .npz, .safetensors or .raw (-, -:raw: standard output)", LIST, TO(outputs),
+     0, 0, NULL},
     {"output=[NAME=]FILE", 'o', CLI_EXPLAIN, "explain the run that writes this result there", LIST,
      TO(outputs), 0, 0, NULL},
     {"npy=FILE", 0, CLI_RUN, "the same as -o FILE", LIST, TO(outputs), 0, 0, NULL},
@@ -147,6 +147,7 @@ const char cli_bindings_help[] =
     "  x=FILE                an NPY file; - is standard input\n"
     "  x=FILE.npz:NAME       an array of an NPZ file, or of a FILE.safetensors; :NAME is needed only for one "
     "of several\n"
+    "  x=FILE.raw:f32[N,512] a file without a header (.bin, too); -:f32[4,512] is standard input\n"
     "  x=f32[4,512]          data of this dtype and shape: random(0)\n"
     "  x=f32[4,512]:FILLER   zeros, ones, random(SEED), uniform(LO,HI[,SEED]), "
     "normal[(SEED)], integers(LO,HI[,SEED])\n"

@@ -251,7 +251,7 @@ int cli_bindings_read(cli_bindings *bindings, const cli_list *operands, bool may
     for (size_t i = 1; i < operands->n; ++i) {
         int code = read_binding(bindings, operands->at[i], i, may_be_open);
         if (code != CLI_OK) return code;
-        pipes += strcmp(bindings->at[bindings->n - 1].value, "-") == 0;
+        pipes += cli_is_standard(bindings->at[bindings->n - 1].value);
     }
     return pipes > 1 ? cli_fail(CLI_USAGE, "standard input (-) can be read by one input only") : CLI_OK;
 }

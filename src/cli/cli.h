@@ -160,6 +160,7 @@ struct ppto_run;
 ppto_status cli_wait(struct ppto_run *run, bool show);
 /* Makes descriptors 0 to 2 exist, so that no file takes their place. */
 void cli_standard_files(void);
+bool cli_is_standard(const char *path); /* standard input or output: "-", "-:TYPE" */
 /* Saving to this path makes a new file: not "-", nor a device, a pipe or a descriptor by name (/dev/stdout).
  */
 bool cli_makes_file(const char *path);

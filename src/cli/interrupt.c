@@ -126,11 +126,16 @@ void cli_standard_files(void)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", flags[fd]) != fd) _exit(CLI_INTERNAL);
 }
 
+bool cli_is_standard(const char *path)
+{
+    return path[0] == '-' && (path[1] == '\0' || path[1] == ':');
+}
+
 bool cli_makes_file(const char *path)
 {
     static const char *const descriptors[] = {"/dev/fd/", "/dev/std", "/proc/"};
     struct stat facts;
-    if (strcmp(path, "-") == 0) return false;
+    if (cli_is_standard(path)) return false;
     for (size_t i = 0; i < sizeof descriptors / sizeof descriptors[0]; ++i)
         if (strncmp(path, descriptors[i], strlen(descriptors[i])) == 0) return false;
     return stat(path, &facts) != 0 || S_ISREG(facts.st_mode);

@@ -19,10 +19,14 @@ static int unknown_result(const cli_targets *targets, const char *name, size_t l
                     list[0] != '\0' ? "; there is " : "; the results have no names", list);
 }
 
-static bool is_npy(const char *path)
+/* A format of one array, which the end of the name says. */
+static bool is_single(const char *path)
 {
+    static const char *const endings[] = {".npy", ".raw", ".bin"};
     size_t length = strlen(path);
-    return length > 4 && strcmp(path + length - 4, ".npy") == 0;
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; ++i)
+        if (length > 4 && strcmp(path + length - 4, endings[i]) == 0) return true;
+    return strcmp(path, "-:raw") == 0;
 }
 
 static int read_target(cli_targets *targets, const char *value)
@@ -34,10 +38,10 @@ static int read_target(cli_targets *targets, const char *value)
     *t = (cli_target){.path = named ? value + length + 1 : value};
     t->archive = cli_archive_length(t->path);
     if (t->path[0] == '\0') return cli_fail(CLI_USAGE, "-o %s: a file name is missing", value);
-    if (t->archive == 0 && !is_npy(t->path) && cli_makes_file(t->path))
+    if (t->archive == 0 && !is_single(t->path) && cli_makes_file(t->path))
         return cli_fail(CLI_USAGE,
                         "-o %s: the end of the name says the format, and this one says none: .npy, .npz, "
-                        ".safetensors, or - for NPY on standard output",
+                        ".safetensors, .raw (.bin), or - for NPY on standard output, -:raw without a header",
                         value);
     if (!named && r->n != 1)
         return cli_fail(CLI_USAGE, "-o %s: the text has %zu results, say which: -o NAME=%s", value, r->n,
@@ -111,7 +115,7 @@ static int read_targets(cli_targets *targets)
     for (size_t i = 0; i < outputs->n; ++i) {
         int code = read_target(targets, outputs->at[i]);
         if (code != CLI_OK) return code;
-        pipes += strcmp(targets->at[i].path, "-") == 0;
+        pipes += cli_is_standard(targets->at[i].path);
         code = check_target(targets, i);
         if (code != CLI_OK) return code;
     }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "files/formats.h"
+#include "files/raw.h"
 #include "files/sink.h"
 
 /* ---- names ----------------------------------------------------------------------------------------------
@@ -13,12 +14,19 @@
 static const struct {
     const char *ending;
     pp_format format;
-} endings[] = {{".npz", PP_FORMAT_NPZ}, {".safetensors", PP_FORMAT_SAFETENSORS}};
+} endings[] = {{".npz", PP_FORMAT_NPZ},
+               {".safetensors", PP_FORMAT_SAFETENSORS},
+               {".raw", PP_FORMAT_RAW},
+               {".bin", PP_FORMAT_RAW}};
 
 /* The format, and where the path ends. */
 static pp_format format_of(const char *text, size_t *length)
 {
     *length = strlen(text);
+    if (strncmp(text, "-:", 2) == 0) {
+        *length = 1;
+        return PP_FORMAT_RAW;
+    }
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         size_t n = strlen(endings[i].ending);
         for (const char *at = strstr(text, endings[i].ending); at != NULL;
@@ -39,7 +47,7 @@ bool pp_files_reads(pp_format format)
 #ifdef PP_WITH_JANSSON
     if (format == PP_FORMAT_SAFETENSORS) return true;
 #endif
-    return format == PP_FORMAT_NPY;
+    return format == PP_FORMAT_NPY || format == PP_FORMAT_RAW;
 }
 
 ppto_status pp_file_name_read(const char *text, pp_file_name *out, pp_error *err)
@@ -47,7 +55,10 @@ ppto_status pp_file_name_read(const char *text, pp_file_name *out, pp_error *err
     size_t length;
     *out = (pp_file_name){.format = format_of(text, &length)};
     if (text[length] == ':' && text[length + 1] == '\0')
-        return pp_fail(err, PPTO_E_VALUE, "the name of an array must follow the :");
+        return pp_fail(err, PPTO_E_VALUE,
+                       out->format == PP_FORMAT_RAW
+                           ? "what is in it must follow the :, as in FILE.raw:f32[N,512]"
+                           : "the name of an array must follow the :");
     out->path = pp_strdup(text);
     if (out->path == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
     if (text[length] == ':') out->name = out->path + length + 1;
@@ -73,6 +84,16 @@ static ppto_status open_npy(pp_reader *r, pp_error *err)
     return PPTO_OK;
 }
 
+static ppto_status open_raw(pp_reader *r, const char *what, pp_error *err)
+{
+    int64_t size = r->source.stream ? -1 : r->source.size - r->source.start;
+    PP_TRY(pp_raw_describe(what, size, &r->info, err));
+    if (r->source.stream) return PPTO_OK;
+    r->data_at = r->source.start;
+    r->in_place = true;
+    return PPTO_OK;
+}
+
 static ppto_status open_archive(pp_reader *r, const pp_file_name *name, pp_error *err)
 {
     if (r->source.stream)
@@ -89,11 +110,13 @@ ppto_status pp_reader_open(pp_reader *r, const char *text, pp_error *err)
     pp_file_name name;
     *r = (pp_reader){.source = {.fd = -1}, .data_at = -1};
     PP_TRY(pp_file_name_read(text, &name, err));
-    bool pipe = strcmp(text, "-") == 0;
+    bool pipe = strcmp(name.path, "-") == 0;
     ppto_status status =
         pipe ? pp_source_of(&r->source, STDIN_FILENO, err) : pp_source_open(&r->source, name.path, err);
     if (status == PPTO_OK) {
-        status = name.format == PP_FORMAT_NPY ? open_npy(r, err) : open_archive(r, &name, err);
+        status = name.format == PP_FORMAT_NPY   ? open_npy(r, err)
+                 : name.format == PP_FORMAT_RAW ? open_raw(r, name.name, err)
+                                                : open_archive(r, &name, err);
         r->in_order = !r->info.fortran && (r->npz != NULL || r->source.stream);
         if (status != PPTO_OK) pp_reader_close(r);
     }
@@ -171,8 +194,18 @@ static ppto_status write_all(int fd, void *arg, pp_error *err)
     if (job->format == PP_FORMAT_SAFETENSORS) return pp_safetensors_write(fd, e, job->n, job->watch, err);
     if (job->format == PP_FORMAT_NPY)
         return pp_npy_write(fd, e->dtype, e->rank, e->shape, e->data, job->watch, err);
+    if (job->format == PP_FORMAT_RAW)
+        return pp_raw_write(fd, e->dtype, e->rank, e->shape, e->data, job->watch, err);
     if (lseek(fd, 0, SEEK_CUR) < 0) return pp_fail(err, PPTO_E_IO, "an NPZ file cannot be written to a pipe");
     return pp_npz_write(fd, e, job->n, job->watch, err);
+}
+
+/* What is in a raw file that is written is the result's to say. */
+static ppto_status nothing_said(const pp_file_name *name, pp_error *err)
+{
+    if (name->name == NULL || (strcmp(name->path, "-") == 0 && strcmp(name->name, "raw") == 0))
+        return PPTO_OK;
+    return pp_fail(err, PPTO_E_VALUE, "a raw file takes what the result is: :%s has no meaning", name->name);
 }
 
 ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_t n,
@@ -183,7 +216,9 @@ ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_
     pp_files_entry only;
     save_job job = {name.format, entries, n, watch};
     ppto_status status = PPTO_OK;
-    if (n != 1 && (name.format == PP_FORMAT_NPY || name.name != NULL || n == 0))
+    if (name.format == PP_FORMAT_RAW) status = nothing_said(&name, err);
+    bool single = name.format == PP_FORMAT_NPY || name.format == PP_FORMAT_RAW;
+    if (status == PPTO_OK && n != 1 && (single || name.name != NULL || n == 0))
         status = pp_fail(err, PPTO_E_VALUE, "it cannot hold %zu arrays", n);
     if (status == PPTO_OK && name.name != NULL) {
         only = *entries;
@@ -191,8 +226,8 @@ ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_
         job.entries = &only;
     }
     if (status == PPTO_OK)
-        status = strcmp(text, "-") == 0 ? write_all(STDOUT_FILENO, &job, err)
-                                        : pp_files_write_atomic(name.path, write_all, &job, watch, err);
+        status = strcmp(name.path, "-") == 0 ? write_all(STDOUT_FILENO, &job, err)
+                                             : pp_files_write_atomic(name.path, write_all, &job, watch, err);
     pp_file_name_free(&name);
     return status;
 }
@@ -200,7 +235,7 @@ ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_
 bool pp_files_by_pieces(const char *text)
 {
     size_t length;
-    return format_of(text, &length) != PP_FORMAT_NPZ && strcmp(text, "-") != 0;
+    return format_of(text, &length) != PP_FORMAT_NPZ && strcmp(text, "-") != 0 && strncmp(text, "-:", 2) != 0;
 }
 
 static ppto_status npy_head(const pp_files_entry *e, pp_text *head, pp_error *err)
@@ -221,7 +256,8 @@ ppto_status pp_files_head(const char *text, const pp_files_entry *entry, pp_file
     PP_TRY(pp_file_name_read(text, file, err));
     pp_files_entry own = *entry;
     if (file->name != NULL) own.name = file->name;
-    ppto_status status = file->format == PP_FORMAT_NPY ? npy_head(&own, head, err)
+    ppto_status status = file->format == PP_FORMAT_NPY   ? npy_head(&own, head, err)
+                         : file->format == PP_FORMAT_RAW ? nothing_said(file, err)
                          : file->format == PP_FORMAT_SAFETENSORS
                              ? pp_safetensors_head(&own, 1, &order, head, err)
                              : pp_fail(err, PPTO_E_UNSUPPORTED, "an NPZ file is written whole");

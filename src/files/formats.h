@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * src/files: one array of a file, whatever the format. The name says which: FILE.npz, FILE.npz:NAME,
  * FILE.safetensors and FILE.safetensors:NAME are archives (NAME may be left out where there is one array),
- * "-" is a standard descriptor, and every other name an NPY file. Errors name the cause, not the file. */
+ * FILE.raw:TYPE and FILE.bin:TYPE have no header (raw.h), "-" is a standard descriptor ("-:TYPE": without a
+ * header), and every other name an NPY file. Errors name the cause, not the file. */
 #ifndef PP_FORMATS_H
 #define PP_FORMATS_H
 
 #include "files/safetensors.h"
 
-typedef enum pp_format { PP_FORMAT_NPY, PP_FORMAT_NPZ, PP_FORMAT_SAFETENSORS } pp_format;
+typedef enum pp_format { PP_FORMAT_NPY, PP_FORMAT_NPZ, PP_FORMAT_SAFETENSORS, PP_FORMAT_RAW } pp_format;
 
 /* What a name stands for. */
 typedef struct pp_file_name {

@@ -98,6 +98,34 @@ def an_archive_beside_other_results(ppto):
     check(ppto("run", "sum(y) + t + n", "y=some.npz:y", "t=some.npy", "n=some.safetensors:n"), 0, out=["69"])
 
 
+def files_without_a_header(ppto):
+    """Read and written by pieces, through pipes too, with the bits of the NPY file."""
+    limit = ("--memory-limit", "16M")
+    check(ppto("run", "x", "x=f32[8192,1024]:random(3)", "-o", "plain.npy"), 0)
+    check(ppto("run", "x", "x=plain.npy", "-o", "plain.raw", *limit), 0)
+    expect(os.path.getsize("plain.raw") == 8192 * 1024 * 4, os.path.getsize("plain.raw"))
+    expect(read("plain.npy").endswith(read("plain.raw")), "the data are not those of the NPY file")
+    check(ppto("run", "x * 2", "x=plain.npy", "-o", "want.npy"), 0)
+    check(ppto("run", "x * 2", "x=plain.raw:f32[N,1024]", "-o", "got.npy", *limit), 0)
+    check(ppto("compare", "want.npy", "got.npy"), 0)
+    os.rename("plain.raw", "plain.bin")
+    with open("plain.bin", "rb") as data:
+        pipe = subprocess.Popen(["cat"], stdin=data, stdout=subprocess.PIPE)
+        command = [ppto.ppto, "run", "x * 2", "x=-:f32[8192,1024]", "-o", "got.npy", *limit]
+        expect(subprocess.run(command, stdin=pipe.stdout, env=CLEAN, check=False).returncode == 0, "from a pipe")
+        pipe.stdout.close()
+        pipe.wait()
+    check(ppto("compare", "want.npy", "got.npy"), 0)
+    written = subprocess.run([ppto.ppto, "run", "x", "x=plain.bin:f32[N,1024]", "-o", "-:raw"], env=CLEAN, check=True,
+                             stdout=subprocess.PIPE).stdout
+    expect(written == read("plain.bin"), "to standard output")
+    check(ppto("run", "x", "x=plain.bin"), 3, err=["does not say what is in it"])
+    check(ppto("run", "x", "x=plain.bin:f32[7,1024]", "-o", "o.raw"), 3, err=["it has 33554432 bytes"])
+    check(ppto("run", "x", "x=plain.bin:f32[N,1024]", "-o", "o.raw:f32[N]"), 2, err=[".raw"])
+    for name in ("plain.npy", "plain.bin", "want.npy", "got.npy"):
+        os.remove(name)
+
+
 def safetensors_go_by_pieces(ppto):
     """Read and written within a limit that does not hold them, with the bits of the NPY file."""
     text = "(x - mean(x, axis=0)) * 2"
@@ -281,7 +309,7 @@ def reports_to_a_pipe_can_be_interrupted(ppto):
 def tests(ppto):
     result = [interrupted_runs_are_told, progress_on_a_terminal, progress_of_a_failure_leaves_the_error,
               no_progress_without_a_terminal, explain_tells_the_pieces, explain_tells_what_prevents_pieces,
-              reports_to_a_pipe_can_be_interrupted, fortran_files_go_by_pieces]
+              reports_to_a_pipe_can_be_interrupted, fortran_files_go_by_pieces, files_without_a_header]
     if archives_are_built_in(ppto):
         result += [archives_hold_several_arrays, archives_of_one_array_need_no_name, an_archive_beside_other_results,
                    safetensors_go_by_pieces, archives_and_pipes_go_by_pieces, broken_ends_are_told, hostile_archives]
