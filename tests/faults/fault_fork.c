@@ -378,6 +378,12 @@ static void in_a_callback(const char *executor)
 
 int main(void)
 {
+#if defined(__SANITIZE_ADDRESS__)
+    puts(
+        "skipped: the allocator of ASan has no handlers for fork before GCC 14: in a child that begins while "
+        "other threads allocate its locks may be held for ever");
+    return 77;
+#endif
     static const char *const executors[] = {"serial", "pthread", "tbb"};
     int64_t live = pp_heap_count().live;
     for (size_t i = 0; i < sizeof executors / sizeof *executors; i++) {
