@@ -62,11 +62,6 @@ void pp_ledger_destroy(pp_ledger *l)
     pp_free(l);
 }
 
-int pp_ledger_level(const pp_ledger *l)
-{
-    return l == NULL ? 0 : l->level;
-}
-
 void pp_ledger_use_stacks(pp_ledger *l, pp_stacks *stacks)
 {
     l->stacks = stacks;
@@ -248,16 +243,6 @@ void pp_ledger_drop(pp_ledger *l, const void *at, pp_hold hold, ppto_site site, 
     if (block == NULL) return;
     pp_block_drop_hold(l, block, hold, site, stack);
     if (hold == PP_HOLD_PENDING || (hold == PP_HOLD_BINDING && block->ever_used)) use(l, block);
-    judge(l, block);
-    pthread_mutex_unlock(l->lock);
-}
-
-void pp_ledger_change(pp_ledger *l, const void *at, pp_hold from, pp_hold to, ppto_site site)
-{
-    pp_block *block = enter(l, at);
-    if (block == NULL) return;
-    pp_block_add_hold(l, block, to, site, 0);
-    pp_block_drop_hold(l, block, from, site, 0);
     judge(l, block);
     pthread_mutex_unlock(l->lock);
 }

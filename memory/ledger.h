@@ -64,7 +64,6 @@ typedef struct pp_tag {
 /* level 1: blocks and holders; 2: also a bounded history. lock: the pool's. NULL when out of memory. */
 pp_ledger *pp_ledger_create(int level, pthread_mutex_t *lock);
 void pp_ledger_destroy(pp_ledger *ledger); /* NULL is fine */
-int pp_ledger_level(const pp_ledger *ledger);
 /* What numbers of stacks mean; it must outlive the ledger's use. */
 void pp_ledger_use_stacks(pp_ledger *ledger, pp_stacks *stacks);
 
@@ -79,7 +78,6 @@ void pp_ledger_hold(pp_ledger *ledger, const void *block, pp_hold hold, ppto_sit
 /* One hold of the kind less. Which one of several of the user's: ledger_hold.c. stack: of the release, or 0.
  */
 void pp_ledger_drop(pp_ledger *ledger, const void *block, pp_hold hold, ppto_site site, uint32_t stack);
-void pp_ledger_change(pp_ledger *ledger, const void *block, pp_hold from, pp_hold to, ppto_site site);
 /* The block holds another value now: its old group loses it, the tag's gets it. */
 void pp_ledger_renew(pp_ledger *ledger, const void *block, const pp_tag *tag);
 void pp_ledger_keep(pp_ledger *ledger, const void *block, bool keep); /* the user means to hold it */

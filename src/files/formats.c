@@ -19,11 +19,16 @@ static const struct {
                {".raw", PP_FORMAT_RAW},
                {".bin", PP_FORMAT_RAW}};
 
+bool pp_file_is_standard(const char *text)
+{
+    return text[0] == '-' && (text[1] == '\0' || text[1] == ':');
+}
+
 /* The format, and where the path ends. */
 static pp_format format_of(const char *text, size_t *length)
 {
     *length = strlen(text);
-    if (strncmp(text, "-:", 2) == 0) {
+    if (pp_file_is_standard(text) && text[1] == ':') {
         *length = 1;
         return PP_FORMAT_RAW;
     }
@@ -110,7 +115,7 @@ ppto_status pp_reader_open(pp_reader *r, const char *text, pp_error *err)
     pp_file_name name;
     *r = (pp_reader){.source = {.fd = -1}, .data_at = -1};
     PP_TRY(pp_file_name_read(text, &name, err));
-    bool pipe = strcmp(name.path, "-") == 0;
+    bool pipe = pp_file_is_standard(text);
     ppto_status status =
         pipe ? pp_source_of(&r->source, STDIN_FILENO, err) : pp_source_open(&r->source, name.path, err);
     if (status == PPTO_OK) {
@@ -203,7 +208,7 @@ static ppto_status write_all(int fd, void *arg, pp_error *err)
 /* What is in a raw file that is written is the result's to say. */
 static ppto_status nothing_said(const pp_file_name *name, pp_error *err)
 {
-    if (name->name == NULL || (strcmp(name->path, "-") == 0 && strcmp(name->name, "raw") == 0))
+    if (name->name == NULL || (pp_file_is_standard(name->path) && strcmp(name->name, "raw") == 0))
         return PPTO_OK;
     return pp_fail(err, PPTO_E_VALUE, "a raw file takes what the result is: :%s has no meaning", name->name);
 }
@@ -226,8 +231,8 @@ ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_
         job.entries = &only;
     }
     if (status == PPTO_OK)
-        status = strcmp(name.path, "-") == 0 ? write_all(STDOUT_FILENO, &job, err)
-                                             : pp_files_write_atomic(name.path, write_all, &job, watch, err);
+        status = pp_file_is_standard(text) ? write_all(STDOUT_FILENO, &job, err)
+                                           : pp_files_write_atomic(name.path, write_all, &job, watch, err);
     pp_file_name_free(&name);
     return status;
 }
@@ -235,7 +240,7 @@ ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_
 bool pp_files_by_pieces(const char *text)
 {
     size_t length;
-    return format_of(text, &length) != PP_FORMAT_NPZ && strcmp(text, "-") != 0 && strncmp(text, "-:", 2) != 0;
+    return format_of(text, &length) != PP_FORMAT_NPZ && !pp_file_is_standard(text);
 }
 
 static ppto_status npy_head(const pp_files_entry *e, pp_text *head, pp_error *err)

@@ -16,7 +16,8 @@ typedef struct pp_file_name {
     char *path;       /* owned */
     const char *name; /* of the array, in path's memory; NULL: not said */
 } pp_file_name;
-bool pp_files_reads(pp_format format); /* the library for it is built in */
+bool pp_file_is_standard(const char *text); /* "-" or "-:TYPE" */
+bool pp_files_reads(pp_format format);      /* the library for it is built in */
 ppto_status pp_file_name_read(const char *text, pp_file_name *out, pp_error *err); /* E_VALUE; E_NOMEM */
 void pp_file_name_free(pp_file_name *name);
 

@@ -81,18 +81,6 @@ ppto_status pp_array_over(ppto_context *ctx, void *data, ppto_dtype dtype, int r
     return PPTO_OK;
 }
 
-ppto_status pp_array_window(const ppto_array *array, int axis, int64_t row, int64_t rows, ppto_array **out)
-{
-    PP_TRY(pp_array_over(array->ctx, array->data, array->dtype, array->rank, array->shape, out));
-    memcpy((*out)->stride, array->stride, sizeof array->stride);
-    (*out)->number = array->number;
-    (*out)->number_bits = array->number_bits;
-    if (axis >= array->rank) return PPTO_OK;
-    (*out)->data = (char *)array->data + row * array->stride[axis];
-    (*out)->shape[axis] = rows;
-    return PPTO_OK;
-}
-
 ppto_array *ppto_array_create_at(ppto_site site, ppto_context *ctx, ppto_dtype dtype, int rank,
                                  const int64_t *shape)
 {

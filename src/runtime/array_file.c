@@ -163,9 +163,7 @@ ppto_status pp_array_file_reader(pp_array_file *file, pp_reader *reader, bool *o
         *reader = file->reader;
         return PPTO_OK;
     }
-    if (file->path[0] == '-' &&
-        (file->path[1] == '\0' ||
-         file->path[1] == ':')) { /* its position is behind the header: it cannot be opened again */
+    if (pp_file_is_standard(file->path)) { /* its position is behind the header: it cannot be opened again */
         *reader = file->reader;
         return PPTO_OK;
     }

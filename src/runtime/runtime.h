@@ -169,9 +169,6 @@ bool pp_array_contiguous(const ppto_array *array);
 void pp_array_extent(const ppto_array *array, const char **lo, const char **hi);
 /* Copies elements into row-major memory. */
 void pp_array_pack(const ppto_array *array, void *out);
-/* Another array over part of its memory: `rows` from `row` on of axis `axis` (PPTO_MAX_RANK: all of it). It
- * owns nothing; release it. */
-ppto_status pp_array_window(const ppto_array *array, int axis, int64_t row, int64_t rows, ppto_array **out);
 /* A row-major array over memory it does not own. */
 ppto_status pp_array_over(ppto_context *ctx, void *data, ppto_dtype dtype, int rank, const int64_t *shape,
                           ppto_array **out);
