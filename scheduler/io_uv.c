@@ -94,7 +94,7 @@ static void called(uv_work_t *work, int status)
     pthread_mutex_unlock(&mine->io->lock);
 }
 
-static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* innermost; the child of a fork leaves it */
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* innermost; no fork while it is held */
 static bool pool_ends;                                        /* under it */
 static _Atomic uint64_t pool_of; /* the process (base/fork.h) that used the pool last; 0: none */
 
@@ -217,6 +217,23 @@ static void renew_pool(void)
     (void)uv_queue_work(&loop, &work, nothing, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
     uv_loop_close(&loop);
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&pool_lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&pool_lock);
+}
+
+/* A child may have engines of its own, and would find the lock held for ever by a thread it does not have.
+ * The handlers go with the library. */
+__attribute__((constructor)) static void guard_pool(void)
+{
+    (void)pthread_atfork(before_fork, after_fork, after_fork);
 }
 
 /* Runs before the destructor of libuv, which this library needs. */

@@ -320,6 +320,15 @@ static void close_scene(scene *s)
     if (give_all_back(s) != PPTO_OK) complain("parent", "destroy");
 }
 
+/* ASan's allocator has no handlers for fork before GCC 14: a child that begins while another thread is inside
+ * it may wait for its lock for ever (SizeClassAllocator64::GetFromAllocator below calloc, in a stack of one
+ * that did). There no child begins while other threads work. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { WHILE_OTHERS_WORK = 0 };
+#else
+enum { WHILE_OTHERS_WORK = 1 };
+#endif
+
 static atomic_bool enough;
 
 /* Records, compiles, loads, starts and runs without end, so that some lock is always held. */
@@ -378,12 +387,6 @@ static void in_a_callback(const char *executor)
 
 int main(void)
 {
-#if defined(__SANITIZE_ADDRESS__)
-    puts(
-        "skipped: the allocator of ASan has no handlers for fork before GCC 14: in a child that begins while "
-        "other threads allocate its locks may be held for ever");
-    return 77;
-#endif
     static const char *const executors[] = {"serial", "pthread", "tbb"};
     int64_t live = pp_heap_count().live;
     for (size_t i = 0; i < sizeof executors / sizeof *executors; i++) {
@@ -404,8 +407,8 @@ int main(void)
         fork_all("after a run", &s);
         close_scene(&s);
         fork_all("no context", NULL);
-        while_busy(executors[i]);
-        in_a_callback(executors[i]);
+        if (WHILE_OTHERS_WORK) while_busy(executors[i]);
+        if (WHILE_OTHERS_WORK) in_a_callback(executors[i]);
     }
     unlink(file);
     if (pp_heap_count().live != live) complain("parent", "blocks are left");
