@@ -32,7 +32,7 @@ MAY_INCLUDE = {  # besides itself
 # Programs that run during the build may look further than the folder they stand in.
 BUILD_PROGRAMS = {"devices/cpu/functions_gen.c": {"src/lang", "graph"}, "src/ops/embed.c": set(),
                   "src/runtime/ops_gen.c": set(), "src/runtime/index_gen.c": set()}
-CPU_INTERFACE = {"devices/cpu/cpu.h", "devices/cpu/cpu_device.h"}  # what devices/cpu_llvm may see of its neighbour
+CPU_INTERFACE = {"devices/cpu/loop.h"}  # what devices/cpu_llvm may see of its neighbour
 
 FOREIGN = [  # header, the only place for it, its name
     (r"(oneapi/)?tbb(/|\.h)", r"scheduler/executor_tbb\.cpp", "TBB"),
