@@ -110,10 +110,19 @@ static const char *element_at(const ppto_array *a, int64_t k)
     return at;
 }
 
+/* The same bytes are equal under any tolerance: nothing is looked at one by one. */
+static bool same_bytes(const ppto_array *a, const ppto_array *b, int64_t n)
+{
+    return pp_array_contiguous(a) && pp_array_contiguous(b) &&
+           memcmp(a->data, b->data, (size_t)n * ppto_dtype_size(a->dtype)) == 0;
+}
+
 static void compare_elements(const ppto_array *a, const ppto_array *b, double rtol, double atol,
                              ppto_comparison *out)
 {
     int64_t n = ppto_array_elements(a);
+    out->equal = n == 0 || same_bytes(a, b, n);
+    if (out->equal) return;
     for (int64_t k = 0; k < n; k++) {
         const char *x = element_at(a, k), *y = element_at(b, k);
         double difference;
