@@ -101,7 +101,8 @@ enum { PP_IO_LEAST_PIECE = 4096, PP_IO_MOST_PIECE = 1 << 30, PP_IO_MOST_DEPTH = 
 /* Zero is the default of each. */
 typedef struct pp_io_options {
     uint32_t depth;    /* pieces in flight; the size of libuv's pool ("blocking" always has 1) */
-    uint32_t per_file; /* of one file; depth - 1, so that a slow file leaves a slot to others */
+    uint32_t per_file; /* of one file that is read; depth - 1, so that a slow file leaves a slot to others. A
+                          file is written by one piece at a time */
     size_t piece;      /* bytes; 4 MiB; 1 to 16 MiB is sensible. Cuts are at multiples of it in the file */
     size_t max_bytes;  /* in flight; depth * piece. A piece larger than it goes alone */
     pp_io_sim sim;

@@ -308,12 +308,19 @@ static void issue_piece(pp_io *io, pp_io_lane *lane, size_t bytes)
     io->class_of->begin(io, slot);
 }
 
+/* File systems lock a file while it is written: a second write would wait for the first, on a processor. */
+static bool has_all_it_may(const pp_io *io, const pp_io_lane *lane)
+{
+    uint32_t most = lane->first->op == PP_IO_WRITE ? 1 : io->options.per_file;
+    return lane->file->running >= most;
+}
+
 static void issue(pp_io *io)
 {
     size_t full = 0; /* lanes in a row whose file has all it may have */
     while (io->free != NULL && full < io->ring.n) {
         pp_io_lane *lane = io->ring.first;
-        if (lane->file->running >= io->options.per_file) {
+        if (has_all_it_may(io, lane)) {
             pp_io_lane_to(&io->ring, lane);
             full++;
             continue;

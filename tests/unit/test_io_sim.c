@@ -113,6 +113,31 @@ Test(io_sim, never_has_more_in_flight_than_it_may)
         }
 }
 
+/* The most pieces in flight at once of one request of a file. */
+static uint32_t most_at_once(pp_io_op op)
+{
+    static unsigned char data[FILE_BYTES];
+    pp_io *io = simulated((pp_io_options){.depth = 4, .piece = 8192, .sim.most_ns = 100});
+    pp_io_file file = {.fd = file_of_ramp()};
+    waiter all = WAITER(1);
+    pp_io_request request = {
+        .op = op, .file = &file, .data = data, .bytes = FILE_BYTES, .done = told, .owner = &all};
+    pp_io_counters counters;
+    pp_io_submit(io, &request);
+    finish_all(io);
+    pp_io_count(io, &counters);
+    cr_expect(request.status == PPTO_OK && request.moved == FILE_BYTES);
+    pp_io_destroy(io);
+    close(file.fd);
+    return counters.most_in_flight;
+}
+
+Test(io_sim, writes_a_file_by_one_piece_and_reads_it_by_several)
+{
+    cr_expect_eq(most_at_once(PP_IO_WRITE), 1);
+    cr_expect_eq(most_at_once(PP_IO_READ), 3);
+}
+
 Test(io_sim, takes_no_turns_for_a_piece_that_goes_alone)
 {
     static unsigned char back[FILE_BYTES];
