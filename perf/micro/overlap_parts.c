@@ -1,23 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What overlapping saves: batches go from file to file, once one step after the other, once on three streams.
- * A batch is a file of several blocks, out of the page cache, as a data set larger than memory would be; it
- * is added up to one block, sent through a chain, and stored. So many blocks are loaded, and the chain is so
- * long, that loading and computing take about as long as storing: three equal parts could take as long as one
- * of them, and the start-up of the first batch and the end of the last.
+ * What overlapping saves: batches go from file to file on three streams, once one batch after the other, once
+ * all started at once. A batch is a file of several blocks, out of the page cache, as a data set larger than
+ * memory would be; it is added up to one block, sent through a chain, and stored several times over. So many
+ * blocks are loaded and stored, and the chain is so long, that the three parts take about as long: they could
+ * take as long as one of them, and the start-up of the first batch and the end of the last.
  *
  * overlap [BATCHES [ROUNDS]]: times of the parts, of both ways, ROUNDS times in turn, the round with the
- * median ratio, and a timeline of it by the events behind every part. One worker computes, so that a machine
- * of two CPUs has one left for the files. Nothing is judged here. */
-#define _POSIX_C_SOURCE 200809L
+ * median ratio, and a timeline of it by the events behind every part. The parts alone are those of the same
+ * programs on the same streams and threads, each batch begun when the one before has ended. One worker
+ * computes, so that a machine of two CPUs has one left for the files. Beside it, in every round: what three
+ * plain threads get (overlap_plain.h), and the processor time, which the CPUs of the machine must find room
+ * for. Nothing is judged here. */
+#define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <ppto/ppto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { ROWS = 1000, COLUMNS = 1024, MOST = 64, MOST_BLOCKS = 16, MOST_ROUNDS = 32, WIDTH = 72 };
+#include "overlap_plain.h"
+
+enum { ROWS = 256, COLUMNS = 1024, MOST = 64, LEAST_BLOCKS = 4, MOST_BLOCKS = 64, MOST_TURNS = 32 };
+enum { WIDTH = 72 };
 enum { LOAD, COMPUTE, STORE, PARTS };
 static const char *const names[PARTS] = {"load", "compute", "store"};
 
@@ -28,14 +35,22 @@ typedef struct batch {
     ppto_event event[PARTS]; /* the part is done */
 } batch;
 
+/* What a batch is: blocks of 1 MiB that are loaded and stored, rounds of the chain. */
+typedef struct sizes {
+    int64_t loads, stores;
+    int rounds;
+} sizes;
+
 static ppto_context *ctx;
+static ppto_stream *streams[PARTS];
 static batch batches[MOST];
 static int n = 16;
-static int64_t blocks = 1; /* that a batch loads */
 
 typedef struct turn {
     double part[PARTS], total, ratio;
+    double busy; /* processor seconds of the parts in turn */
     double when[MOST][PARTS];
+    plain_times plain;
 } turn;
 
 static double now(void)
@@ -68,66 +83,50 @@ static void cool_all(void)
     }
 }
 
-static ppto_tensor *chain(ppto_tensor *x, int rounds)
+/* ---- the batches -------------------------------------------------------------------------------- */
+
+static void make_files(int64_t loads)
+{
+    const int64_t shape[] = {loads * ROWS, COLUMNS};
+    ppto_array *x = ppto_array_fill(ctx, PPTO_F32, 2, shape, "random(1)", "x");
+    for (int i = 0; i < n; i++) must(ppto_array_save(x, batches[i].in) == PPTO_OK);
+    ppto_array_release(x);
+}
+
+static ppto_tensor *chain(ppto_tensor *x, const sizes *of)
 {
     ppto_graph *g = ppto_tensor_graph(x);
-    x = ppto_sum(ppto_reshape(x, blocks, ROWS, COLUMNS), 0);
-    for (int i = 0; i < rounds; i++) x = ppto_add(ppto_sin(x), ppto_float(g, 1));
-    return x;
+    x = ppto_sum(ppto_reshape(x, of->loads, ROWS, COLUMNS), 0);
+    for (int i = 0; i < of->rounds; i++) x = ppto_add(ppto_sin(x), ppto_float(g, 1));
+    return ppto_broadcast_to(x, of->stores, ROWS, COLUMNS);
 }
 
-/* ---- one part after the other ---- */
-
-/* Seconds of every part over all batches. */
-static void in_turn(int rounds, double seconds[PARTS])
-{
-    ppto_graph *g = ppto_graph_create(ctx);
-    char shape[48];
-    snprintf(shape, sizeof shape, "%lld, %d", (long long)(blocks * ROWS), COLUMNS);
-    ppto_tensor *y = chain(ppto_input(g, "x", PPTO_F32, shape), rounds);
-    ppto_program *program = NULL;
-    must(ppto_compile(1, &y, &program) == PPTO_OK);
-    memset(seconds, 0, PARTS * sizeof *seconds);
-    cool_all();
-    for (int i = 0; i < n; i++) {
-        double start = now(), loaded, computed;
-        ppto_array *x = ppto_array_load(ctx, batches[i].in), *result = NULL;
-        must(x != NULL && ppto_program_bind(program, 0, x) == PPTO_OK);
-        loaded = now();
-        must(ppto_program_run(program, &result) == PPTO_OK);
-        computed = now();
-        must(ppto_array_save(result, batches[i].out) == PPTO_OK);
-        seconds[LOAD] += loaded - start;
-        seconds[COMPUTE] += computed - loaded;
-        seconds[STORE] += now() - computed;
-        ppto_array_release(x);
-        ppto_array_release(result);
-    }
-    ppto_program_destroy(program);
-    ppto_graph_destroy(g);
-}
-
-/* ---- on three streams ---- */
-
-static void record(batch *b, ppto_stream *const s[PARTS], int rounds)
+static void record(batch *b, const sizes *of)
 {
     ppto_graph *g = ppto_graph_create(ctx);
     ppto_tensor *t = NULL;
     for (int part = 0; part < PARTS; part++) {
-        ppto_stream_push(g, s[part]);
-        t = part == LOAD ? ppto_open(g, b->in) : part == COMPUTE ? chain(t, rounds) : ppto_sink(g, t, b->out);
+        ppto_stream_push(g, streams[part]);
+        t = part == LOAD ? ppto_open(g, b->in) : part == COMPUTE ? chain(t, of) : ppto_sink(g, t, b->out);
         ppto_stream_pop(g);
-        must(ppto_event_record(g, s[part], &b->event[part]) == PPTO_OK);
+        must(ppto_event_record(g, streams[part], &b->event[part]) == PPTO_OK);
     }
     must(ppto_compile(1, &t, &b->program) == PPTO_OK);
     ppto_graph_destroy(g);
 }
 
-static void forget(batch *b)
+static void record_all(const sizes *of)
 {
-    ppto_run_release(b->run);
-    ppto_program_destroy(b->program);
-    for (int part = 0; part < PARTS; part++) ppto_event_release(b->event[part]);
+    make_files(of->loads);
+    for (int i = 0; i < n; i++) record(&batches[i], of);
+}
+
+static void forget_all(void)
+{
+    for (int i = 0; i < n; i++) {
+        ppto_program_destroy(batches[i].program);
+        for (int part = 0; part < PARTS; part++) ppto_event_release(batches[i].event[part]);
+    }
 }
 
 static void note(void *when, ppto_status status)
@@ -135,23 +134,83 @@ static void note(void *when, ppto_status status)
     *(double *)when = status == PPTO_OK ? now() : 0;
 }
 
-static double overlapped(ppto_stream *const s[PARTS], int rounds, double when[MOST][PARTS])
+static void start(batch *b, double when[PARTS])
 {
-    for (int i = 0; i < n; i++) record(&batches[i], s, rounds);
+    must(ppto_program_start(b->program, NULL, &b->run) == PPTO_OK);
+    for (int part = 0; part < PARTS; part++)
+        must(ppto_event_then(b->event[part], note, &when[part]) == PPTO_OK);
+}
+
+/* The run, and what notes its events: they are told in order. */
+static void finish(batch *b)
+{
+    must(ppto_run_wait(b->run, -1) == PPTO_OK);
+    ppto_run_release(b->run);
+}
+
+static double processor_time(void)
+{
+    struct rusage used;
+    must(getrusage(RUSAGE_SELF, &used) == 0);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+/* Seconds of every part over all batches. */
+static void in_turn(turn *of)
+{
+    double ends[MOST][PARTS] = {{0}}, begins[MOST];
     cool_all();
-    double start = now();
+    of->busy = processor_time();
     for (int i = 0; i < n; i++) {
-        must(ppto_program_start(batches[i].program, NULL, &batches[i].run) == PPTO_OK);
-        for (int part = 0; part < PARTS; part++)
-            must(ppto_event_then(batches[i].event[part], note, &when[i][part]) == PPTO_OK);
+        begins[i] = now();
+        start(&batches[i], ends[i]);
+        finish(&batches[i]);
     }
-    for (int i = 0; i < n; i++) must(ppto_run_wait(batches[i].run, -1) == PPTO_OK);
-    double total = now() - start;
-    for (int i = 0; i < n; i++) {
-        forget(&batches[i]);
-        for (int part = 0; part < PARTS; part++) when[i][part] -= start;
+    of->busy = processor_time() - of->busy;
+    usleep(10000); /* the last event is told */
+    for (int part = 0; part < PARTS; part++) {
+        of->part[part] = 0;
+        for (int i = 0; i < n; i++)
+            of->part[part] += ends[i][part] - (part == 0 ? begins[i] : ends[i][part - 1]);
     }
-    return total;
+}
+
+static void overlapped(turn *of)
+{
+    cool_all();
+    double begin = now();
+    for (int i = 0; i < n; i++) start(&batches[i], of->when[i]);
+    for (int i = 0; i < n; i++) finish(&batches[i]);
+    of->total = now() - begin;
+    usleep(10000);
+    for (int i = 0; i < n; i++)
+        for (int part = 0; part < PARTS; part++) of->when[i][part] -= begin;
+}
+
+/* ---- beside plain threads ----------------------------------------------------------------------- */
+
+static const char *in_path(int i)
+{
+    return batches[i].in;
+}
+
+static const char *out_path(int i)
+{
+    return batches[i].out;
+}
+
+static void plain_turn(turn *of, const sizes *size)
+{
+    const size_t block = (size_t)ROWS * COLUMNS * sizeof(float);
+    const plain_work work = {.n = n,
+                             .in = in_path,
+                             .out = out_path,
+                             .cool = cool_all,
+                             .read_bytes = (size_t)size->loads * block,
+                             .write_bytes = (size_t)size->stores * block,
+                             .compute_seconds = of->part[COMPUTE]};
+    must(plain_measure(&work, &of->plain));
 }
 
 /* ---- what is printed ---- */
@@ -186,20 +245,34 @@ static double longest(const double part[PARTS])
     return most;
 }
 
+static double sum_of(const double part[PARTS])
+{
+    double sum = 0;
+    for (int i = 0; i < PARTS; i++) sum += part[i];
+    return sum;
+}
+
+/* What the first and the last batch do beside the longest part. */
 static double start_up(const double part[PARTS])
 {
-    return (part[LOAD] + part[STORE]) / n;
+    return (sum_of(part) - longest(part)) / n;
 }
 
 static void report(const turn *r)
 {
-    double sum = 0;
-    for (int i = 0; i < PARTS; i++) {
-        printf("%-8s %8.2f ms for %d batches\n", names[i], 1e3 * r->part[i], n);
-        sum += r->part[i];
-    }
-    printf("in turn  %8.2f ms\noverlap  %8.2f ms: %.2f of the longest part and the start-up (%.2f ms)\n",
-           1e3 * sum, 1e3 * r->total, r->ratio, 1e3 * start_up(r->part));
+    const plain_times *plain = &r->plain;
+    double bound = plain->together / longest(plain->alone);
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    for (int i = 0; i < PARTS; i++)
+        printf("%-8s %8.2f ms for %d batches, as a plain thread %8.2f ms\n", names[i], 1e3 * r->part[i], n,
+               1e3 * plain->alone[i]);
+    printf("in turn  %8.2f ms, %.2f ms of processor time: %ld CPUs need %.2f of the longest part for it\n",
+           1e3 * sum_of(r->part), 1e3 * r->busy, cpus, r->busy / (double)cpus / longest(r->part));
+    printf("plain    %8.2f ms, the three threads at once: %.2f of the longest of them\n",
+           1e3 * plain->together, bound);
+    printf("overlap  %8.2f ms: %.2f of the longest part and the start-up (%.2f ms); %.2f of what plain "
+           "threads get\n",
+           1e3 * r->total, r->ratio, 1e3 * start_up(r->part), r->ratio / bound);
 }
 
 static int by_ratio(const void *a, const void *b)
@@ -208,66 +281,112 @@ static int by_ratio(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* ---- making the parts equal ---- */
-
-static void make_files(void)
+static int by_size(const void *a, const void *b)
 {
-    const int64_t shape[] = {blocks * ROWS, COLUMNS};
-    ppto_array *x = ppto_array_fill(ctx, PPTO_F32, 2, shape, "random(1)", "x");
-    for (int i = 0; i < n; i++) must(ppto_array_save(x, batches[i].in) == PPTO_OK);
-    ppto_array_release(x);
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-/* The rounds of the chain; blocks is set, and the files are made. */
-static int make_equal(void)
+/* ---- making the parts equal --------------------------------------------------------------------- */
+
+/* The medians of three turns. */
+static void measure(const sizes *of, double part[PARTS])
 {
-    double part[PARTS], one[PARTS], two[PARTS];
-    make_files();
-    in_turn(1, part); /* the first writes find no room yet */
-    in_turn(1, part);
-    blocks = (int64_t)(part[STORE] / part[LOAD] + 0.5);
-    blocks = blocks < 1 ? 1 : blocks > MOST_BLOCKS ? MOST_BLOCKS : blocks;
-    make_files();
-    in_turn(1, one);
-    in_turn(5, two);
-    double each = (two[COMPUTE] - one[COMPUTE]) / 4, other = (one[STORE] + two[STORE]) / 2;
+    enum { TURNS = 3 };
+    static turn one;
+    double seen[PARTS][TURNS];
+    record_all(of);
+    in_turn(&one); /* the first makes plans, and writes find no room yet */
+    for (int i = 0; i < TURNS; i++) {
+        in_turn(&one);
+        for (int k = 0; k < PARTS; k++) seen[k][i] = one.part[k];
+    }
+    forget_all();
+    for (int k = 0; k < PARTS; k++) {
+        qsort(seen[k], TURNS, sizeof seen[k][0], by_size);
+        part[k] = seen[k][TURNS / 2];
+    }
+}
+
+static int64_t scaled(int64_t blocks, double to, double from)
+{
+    int64_t more = from > 0 ? (int64_t)((double)blocks * to / from + 0.5) : blocks;
+    return more < LEAST_BLOCKS ? LEAST_BLOCKS : more > MOST_BLOCKS ? MOST_BLOCKS : more;
+}
+
+static sizes make_equal(void)
+{
+    double one[PARTS], two[PARTS];
+    sizes of = {LEAST_BLOCKS, LEAST_BLOCKS, 1};
+    measure(&of, one);
+    double to = one[LOAD] > one[STORE] ? one[LOAD] : one[STORE];
+    of.loads = scaled(of.loads, to, one[LOAD]);
+    of.stores = scaled(of.stores, to, one[STORE]);
+    measure(&of, one);
+    of.rounds = 5;
+    measure(&of, two);
+    double each = (two[COMPUTE] - one[COMPUTE]) / 4, other = (two[LOAD] + two[STORE]) / 2;
     int rounds = each > 0 ? 1 + (int)((other - one[COMPUTE]) / each + 0.5) : 1;
-    return rounds < 1 ? 1 : rounds > 64 ? 64 : rounds;
+    of.rounds = rounds < 1 ? 1 : rounds > 64 ? 64 : rounds;
+    return of;
 }
 
-int main(int argc, char **argv)
+/* ---- all of it ---------------------------------------------------------------------------------- */
+
+static void take_turns(const sizes *of, turn *all, int turns)
 {
-    static turn all[MOST_ROUNDS];
-    char folder[] = "overlap-XXXXXX";
-    ppto_stream *s[PARTS];
-    ppto_options options = PPTO_OPTIONS_INIT;
-    int turns = argc > 2 ? atoi(argv[2]) : 7;
-    options.threads = 1;
-    if (argc > 1) n = atoi(argv[1]);
-    if (n < 1 || n > MOST || turns < 1 || turns > MOST_ROUNDS) return 2;
-    must(ppto_context_create(&ctx, &options) == PPTO_OK && mkdtemp(folder) != NULL);
+    record_all(of);
+    in_turn(&all[0]);
+    for (int i = 0; i < turns; i++) {
+        in_turn(&all[i]);
+        overlapped(&all[i]);
+        all[i].ratio = all[i].total / (longest(all[i].part) + start_up(all[i].part));
+        plain_turn(&all[i], of);
+    }
+    forget_all();
+    qsort(all, (size_t)turns, sizeof *all, by_ratio);
+}
+
+static void make_places(char *folder)
+{
+    must(mkdtemp(folder) != NULL);
     for (int i = 0; i < n; i++) {
         snprintf(batches[i].in, sizeof batches[i].in, "%s/in%d.npy", folder, i);
         snprintf(batches[i].out, sizeof batches[i].out, "%s/out%d.npy", folder, i);
     }
     for (int i = 0; i < PARTS; i++)
-        s[i] = ppto_stream_create(ctx, names[i], i == COMPUTE ? PPTO_STREAM_CPU : PPTO_STREAM_IO);
-    int rounds = make_equal();
-    for (int i = 0; i < turns; i++) {
-        in_turn(rounds, all[i].part);
-        all[i].total = overlapped(s, rounds, all[i].when);
-        all[i].ratio = all[i].total / (longest(all[i].part) + start_up(all[i].part));
-    }
-    qsort(all, (size_t)turns, sizeof *all, by_ratio);
-    printf("a batch loads %.0f MB, computes %d operators, stores %.0f MB; %d turns, ratios %.2f to %.2f, the "
-           "median:\n",
-           4e-6 * (double)(blocks * ROWS * COLUMNS), 2 * rounds + 1, 4e-6 * ROWS * COLUMNS, turns,
-           all[0].ratio, all[turns - 1].ratio);
-    report(&all[turns / 2]);
-    timeline(&all[turns / 2]);
+        streams[i] = ppto_stream_create(ctx, names[i], i == COMPUTE ? PPTO_STREAM_CPU : PPTO_STREAM_IO);
+}
+
+static bool remove_places(const char *folder)
+{
     cool_all();
     for (int i = 0; i < n; i++) unlink(batches[i].in);
-    for (int i = 0; i < PARTS; i++) ppto_stream_destroy(s[i]);
+    for (int i = 0; i < PARTS; i++) ppto_stream_destroy(streams[i]);
+    return rmdir(folder) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    static turn all[MOST_TURNS];
+    char folder[] = "overlap-XXXXXX";
+    ppto_options options = PPTO_OPTIONS_INIT;
+    int turns = argc > 2 ? atoi(argv[2]) : 7;
+    options.threads = 1;
+    if (argc > 1) n = atoi(argv[1]);
+    if (n < 1 || n > MOST || turns < 1 || turns > MOST_TURNS) return 2;
+    must(ppto_context_create(&ctx, &options) == PPTO_OK);
+    make_places(folder);
+    const sizes of = make_equal();
+    take_turns(&of, all, turns);
+    printf(
+        "a batch loads %lld MiB, computes %d operators, stores %lld MiB; %d turns, ratios %.2f to %.2f, the "
+        "median:\n",
+        (long long)of.loads, 2 * of.rounds + 2, (long long)of.stores, turns, all[0].ratio,
+        all[turns - 1].ratio);
+    report(&all[turns / 2]);
+    timeline(&all[turns / 2]);
+    bool gone = remove_places(folder);
     ppto_context_destroy(ctx);
-    return rmdir(folder) == 0 ? 0 : 1;
+    return gone ? 0 : 1;
 }

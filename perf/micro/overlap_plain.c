@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Reading, computing and writing by plain threads (overlap_plain.h). Files are read and written by one call
+ * each, into memory that is touched before: nothing a program could leave out. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "overlap_plain.h"
+
+typedef struct hand {
+    const plain_work *work;
+    void *data;
+    bool well;
+} hand;
+
+static double seconds(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bool read_file(const char *path, char *data, size_t bytes)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    size_t at = 0;
+    ssize_t got = 1;
+    for (; file >= 0 && at < bytes && got > 0; at += got > 0 ? (size_t)got : 0)
+        got = pread(file, data + at, bytes - at, (off_t)at);
+    if (file >= 0) close(file);
+    return file >= 0 && at == bytes;
+}
+
+static bool write_file(const char *path, const char *data, size_t bytes)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    size_t at = 0;
+    ssize_t got = 1;
+    for (; file >= 0 && at < bytes && got > 0; at += got > 0 ? (size_t)got : 0)
+        got = pwrite(file, data + at, bytes - at, (off_t)at);
+    return file >= 0 && close(file) == 0 && at == bytes;
+}
+
+static void *read_all(void *arg)
+{
+    hand *mine = arg;
+    for (int i = 0; i < mine->work->n; i++)
+        mine->well &= read_file(mine->work->in(i), mine->data, mine->work->read_bytes);
+    return NULL;
+}
+
+static void *compute(void *arg)
+{
+    hand *mine = arg;
+    volatile double x = 0;
+    while (seconds(CLOCK_THREAD_CPUTIME_ID) < mine->work->compute_seconds)
+        for (int i = 0; i < 10000; i++) x += i;
+    return x < 0 ? arg : NULL; /* never: so that x is used */
+}
+
+static void *write_all(void *arg)
+{
+    hand *mine = arg;
+    for (int i = 0; i < mine->work->n; i++)
+        mine->well &= write_file(mine->work->out(i), mine->data, mine->work->write_bytes);
+    return NULL;
+}
+
+/* Of those parts that are wanted. */
+static double run(hand hands[PLAIN_PARTS], unsigned wanted)
+{
+    static void *(*const parts[PLAIN_PARTS])(void *) = {read_all, compute, write_all};
+    pthread_t threads[PLAIN_PARTS];
+    hands[0].work->cool();
+    double start = seconds(CLOCK_MONOTONIC);
+    for (int i = 0; i < PLAIN_PARTS; i++)
+        if ((wanted >> i & 1) != 0 && pthread_create(&threads[i], NULL, parts[i], &hands[i]) != 0) {
+            hands[i].well = false;
+            wanted &= ~(1u << i);
+        }
+    for (int i = 0; i < PLAIN_PARTS; i++)
+        if ((wanted >> i & 1) != 0) pthread_join(threads[i], NULL);
+    return seconds(CLOCK_MONOTONIC) - start;
+}
+
+bool plain_measure(const plain_work *work, plain_times *times)
+{
+    hand hands[PLAIN_PARTS];
+    const size_t bytes[PLAIN_PARTS] = {work->read_bytes, 1, work->write_bytes};
+    bool well = true;
+    for (int i = 0; i < PLAIN_PARTS; i++) {
+        hands[i] = (hand){.work = work, .data = malloc(bytes[i]), .well = true};
+        well &= hands[i].data != NULL;
+        if (hands[i].data != NULL) memset(hands[i].data, 1, bytes[i]);
+    }
+    for (int i = 0; i < PLAIN_PARTS && well; i++) times->alone[i] = run(hands, 1u << i);
+    if (well) times->together = run(hands, 7);
+    work->cool();
+    for (int i = 0; i < PLAIN_PARTS; i++) {
+        well &= hands[i].well;
+        free(hands[i].data);
+    }
+    return well;
+}
