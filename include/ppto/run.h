@@ -40,8 +40,9 @@ PPTO_API ppto_status ppto_program_bind_output(ppto_program *program, size_t i, p
 /* Output i goes to an NPY file of that name ("-": standard output; NULL: to an array again), which appears
  * when the run has succeeded: the old file stays until then. Its place among the outputs of a run is NULL.
  * Together with inputs of ppto_array_open nothing of it need ever be in memory as a whole. returns PPTO_OK;
- * E_VALUE, also where another output goes to the file; E_NOMEM. The run adds E_IO and E_LIMIT (disk full),
- * which name the file. */
+ * E_VALUE, also where another output goes to the file; E_NOMEM. The run adds E_IO (also where the reader of a
+ * pipe goes away) and E_LIMIT (disk full), which name the file; under KEEP_GOING the other outputs are there
+ * all the same. */
 PPTO_API ppto_status ppto_program_bind_sink(ppto_program *program, size_t i, const char *path);
 /* Runs with what is bound and waits. outputs (NULL where every output is bound): room for all results; each
  * is retained for the caller. threads: one program by one thread at a time. */

@@ -61,7 +61,8 @@ ppto_status pp_fail_errno(pp_error *err, const char *what, int number)
 {
     char reason[128];
     if (strerror_r(number, reason, sizeof reason) != 0) snprintf(reason, sizeof reason, "error %d", number);
-    return pp_fail(err, pp_errno_status(number), "%s: %s", what, reason);
+    return pp_fail(err, pp_errno_status(number), "%s: %s%s", what, reason,
+                   number == EPIPE ? ", who read it has gone" : "");
 }
 
 void pp_error_clear(pp_error *err)

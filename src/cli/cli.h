@@ -18,10 +18,10 @@
 
 enum cli_exit {
     CLI_OK = 0,
-    CLI_DIFFERENT = 1,   /* a comparison or check found a difference */
-    CLI_USAGE = 2,       /* wrong use: wrong for every data */
-    CLI_INPUT = 3,       /* a file is missing, unreadable, malformed, or contradicts the program */
-    CLI_LIMIT = 4,       /* a limit or resource */
+    CLI_DIFFERENT = 1, /* a comparison or check found a difference */
+    CLI_USAGE = 2,     /* wrong use: wrong for every data */
+    CLI_INPUT = 3,     /* a file is missing, malformed, contradicts the program, cannot be read or written */
+    CLI_LIMIT = 4,     /* a limit or resource */
     CLI_INTERRUPTED = 5, /* SIGINT, SIGTERM */
     CLI_INTERNAL = 70
 };
@@ -142,6 +142,8 @@ bool cli_symbols_find(void *symbols, const char *module, uint64_t offset, struct
 /* SIGINT and SIGTERM end the command at once with CLI_INTERRUPTED, but never leave half a file: between begin
  * and end they wait for end. SIGPIPE ends it quietly. */
 void cli_signals(void);
+/* While results are written a reader that goes away is a failure to be told: not to be killed by SIGPIPE. */
+void cli_broken_pipes(bool told);
 void cli_uninterrupted_begin(void);
 void cli_uninterrupted_end(void);
 /* Between these the signals end the process and its unfinished files; where reports are wanted of the run

@@ -84,6 +84,11 @@ void cli_signals(void)
     sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
+void cli_broken_pipes(bool told)
+{
+    signal(SIGPIPE, told ? SIG_IGN : SIG_DFL);
+}
+
 void cli_uninterrupted_begin(void)
 {
     holding = 1;

@@ -7,7 +7,8 @@
 
 static const cli_verb verbs[] = {
     {"run", "TEXT [NAME=VALUE...]", "Run a chain of operators on files, pipes or made-up data",
-     "Results of up to 1,000 elements are printed; -o writes NPY files instead.\n"
+     "Results of up to 1,000 elements are printed; -o writes files instead, or to pipes: as the run goes,\n"
+     "the first of several pipes. What cannot be written spoils no other result, and the exit code tells.\n"
      "\nexamples:\n"
      "  ppto run 'softmax(x @ w + b)' x=x.npy w=w.npy b=b.npy -o y.npy\n"
      "  ppto run model.ppto x=x.npy -o y=y.npy -o top=top.npy --memory-limit 256M\n"
@@ -54,8 +55,8 @@ static void general_help(FILE *to)
           to);
     for (size_t i = 0; i < N_VERBS; ++i) fprintf(to, "  %-10s %s\n", verbs[i].name, verbs[i].summary);
     fprintf(to, "\n%s", cli_bindings_help);
-    fputs("\nexit codes: 0 ok; 1 a comparison or check found a difference; 2 wrong use; 3 a bad input file;\n"
-          "4 a limit or resource; 5 interrupted; 70 internal.\n"
+    fputs("\nexit codes: 0 ok; 1 a comparison or check found a difference; 2 wrong use; 3 a file that is\n"
+          "bad or cannot be read or written; 4 a limit or resource; 5 interrupted; 70 internal.\n"
           "environment: PPTO_NUM_THREADS, PPTO_EXECUTOR, PPTO_DEVICE, PPTO_TIER, PPTO_SIMD, PPTO_TOPOLOGY, "
           "PPTO_PLACEMENT, PPTO_LOG_LEVEL, PPTO_MEMCHECK, PPTO_MEMCHECK_LEVEL, PPTO_MEMCHECK_FILE, "
           "PPTO_MEMCHECK_SUPPRESS, "

@@ -170,7 +170,7 @@ bool cli_target_by_run(const cli_targets *targets, size_t which)
     for (size_t i = 0; i < targets->n; ++i)
         alone =
             alone && (i == which || (targets->at[i].result != t->result && targets->at[i].first != t->first));
-    return alone && cli_makes_file(targets->at[which].path);
+    return alone;
 }
 
 ppto_status cli_targets_bind(const cli_targets *targets)

@@ -31,9 +31,9 @@ void cli_targets_free(cli_targets *targets);
 /* The name in its archive: what follows the colon, else the result's own; NULL when it has none. */
 const char *cli_target_name(const cli_targets *targets, const cli_target *target);
 size_t cli_target_result(const cli_targets *targets, size_t which); /* its place among the chosen */
-/* The run writes a file as it goes, unless the result is wanted elsewhere too. */
+/* The run writes it as it goes, unless the result is wanted elsewhere too. */
 bool cli_target_by_run(const cli_targets *targets, size_t which);
-/* Tells the compiled program of the files that its run writes. */
+/* Tells the compiled program where its run writes. */
 ppto_status cli_targets_bind(const cli_targets *targets);
 
 #endif

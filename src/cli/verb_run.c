@@ -50,6 +50,15 @@ static int check_printable(const job *j)
 
 /* ---- results ---- */
 
+/* Was all of it computed that goes where this target does? Not of a run that failed. */
+static bool is_there(const job *j, size_t which)
+{
+    for (size_t i = which; i < j->targets.n; ++i)
+        if (j->targets.at[i].first == which && j->results[cli_target_result(&j->targets, i)] == NULL)
+            return false;
+    return true;
+}
+
 /* All that goes to the archive of this target. */
 static ppto_status save_archive(const job *j, size_t which)
 {
@@ -70,20 +79,23 @@ static ppto_status save_archive(const job *j, size_t which)
     return status;
 }
 
+/* What is left to be written; a failure does not keep the others from it. */
 static int save(const job *j)
 {
+    int code = CLI_OK;
     for (size_t i = 0; i < j->targets.n; ++i) {
         const cli_target *t = &j->targets.at[i];
-        if (cli_target_by_run(&j->targets, i) || t->first != i) continue;
+        if (cli_target_by_run(&j->targets, i) || t->first != i || !is_there(j, i)) continue;
         bool makes_file = cli_makes_file(t->path);
         if (makes_file) cli_uninterrupted_begin();
         ppto_status status = t->archive != 0
                                  ? save_archive(j, i)
                                  : ppto_array_save(j->results[cli_target_result(&j->targets, i)], t->path);
         if (makes_file) cli_uninterrupted_end();
-        if (status != PPTO_OK) return cli_fail_file(status, t->path);
+        int failed = status != PPTO_OK ? cli_fail_file(status, t->path) : CLI_OK;
+        if (code == CLI_OK) code = failed;
     }
-    return CLI_OK;
+    return code;
 }
 
 static void shape_text(const ppto_array *array, char *text, size_t room)
@@ -137,12 +149,15 @@ static int print(const job *j)
 static ppto_status run_program(job *j)
 {
     ppto_run *run;
+    ppto_run_options options = PPTO_RUN_OPTIONS_INIT;
+    if (j->targets.n > 1) options.policy = PPTO_KEEP_GOING; /* what cannot be written spoils no other file */
     cli_cancel_begin(j->recording.program, cli_reports(j->arguments));
-    ppto_status status = ppto_program_start(j->recording.program, NULL, &run);
+    ppto_status status = ppto_program_start(j->recording.program, &options, &run);
     if (status == PPTO_OK) {
         cli_cancel_begun();
         status = cli_wait(run, j->arguments->progress);
-        if (status == PPTO_OK) status = ppto_run_outputs(run, j->results);
+        bool written = status == PPTO_OK || status == PPTO_E_IO || status == PPTO_E_LIMIT;
+        if (written && ppto_run_outputs(run, j->results) != PPTO_OK) status = PPTO_E_INTERNAL;
         ppto_run_release(run);
     }
     if (cli_reports(j->arguments)) cli_uninterrupted_begin();
@@ -169,11 +184,13 @@ static int run_job(job *j)
     if (code != CLI_OK) return code;
     j->results = calloc(j->targets.n_chosen, sizeof(ppto_array *));
     if (j->results == NULL) return cli_fail(CLI_LIMIT, "out of memory");
+    cli_broken_pipes(true);
     ppto_status status = cli_targets_bind(&j->targets);
     if (status == PPTO_OK) status = run_program(j);
     if (status != PPTO_OK && !cli_interrupted()) code = cli_fail_run(&j->recording, status);
-    if (status != PPTO_OK) return tell(j, code != CLI_OK ? code : CLI_INTERRUPTED);
-    code = tell(j, save(j));
+    int saved = status != PPTO_OK && cli_interrupted() ? CLI_INTERRUPTED : save(j);
+    cli_broken_pipes(false);
+    code = tell(j, code != CLI_OK ? code : saved);
     if (code == CLI_OK && (j->targets.n == 0 || j->arguments->json)) code = print(j);
     return code;
 }

@@ -230,9 +230,7 @@ ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_
         only.name = name.name;
         job.entries = &only;
     }
-    if (status == PPTO_OK)
-        status = pp_file_is_standard(text) ? write_all(STDOUT_FILENO, &job, err)
-                                           : pp_files_write_atomic(name.path, write_all, &job, watch, err);
+    if (status == PPTO_OK) status = pp_files_write_atomic(name.path, write_all, &job, watch, err);
     pp_file_name_free(&name);
     return status;
 }
@@ -240,7 +238,15 @@ ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_
 bool pp_files_by_pieces(const char *text)
 {
     size_t length;
-    return format_of(text, &length) != PP_FORMAT_NPZ && !pp_file_is_standard(text);
+    return format_of(text, &length) != PP_FORMAT_NPZ;
+}
+
+bool pp_files_flow(const char *text)
+{
+    pp_file_name name;
+    bool flows = pp_file_name_read(text, &name, NULL) == PPTO_OK && pp_sink_flows(name.path);
+    pp_file_name_free(&name);
+    return flows;
 }
 
 static ppto_status npy_head(const pp_files_entry *e, pp_text *head, pp_error *err)

@@ -56,5 +56,6 @@ ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_
 ppto_status pp_files_head(const char *text, const pp_files_entry *entry, pp_file_name *file, pp_text *head,
                           pp_error *err);
 bool pp_files_by_pieces(const char *text); /* this can be done */
+bool pp_files_flow(const char *text);      /* pp_sink_flows of its file */
 
 #endif

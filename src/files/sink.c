@@ -174,7 +174,29 @@ static bool names_a_descriptor(const char *path)
     static const char *const starts[] = {"/dev/fd/", "/dev/std", "/proc/"};
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
         if (strncmp(path, starts[i], strlen(starts[i])) == 0) return true;
-    return false;
+    return strcmp(path, "-") == 0;
+}
+
+/* The descriptor of this process that a name stands for; -1: none. */
+static int own_descriptor(const char *path)
+{
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0) return STDOUT_FILENO;
+    if (strcmp(path, "/dev/stderr") == 0) return STDERR_FILENO;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        size_t start = strlen(folders[i]);
+        if (strncmp(path, folders[i], start) != 0) continue;
+        size_t digits = strspn(path + start, "0123456789");
+        if (digits > 0 && digits < 7 && path[start + digits] == '\0') return atoi(path + start);
+    }
+    return -1;
+}
+
+bool pp_sink_flows(const char *path)
+{
+    struct stat facts;
+    if (names_a_descriptor(path)) return true;
+    return stat(path, &facts) == 0 && (S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode));
 }
 
 /* Opening a named pipe waits for a reader: by looking again, so that the wait can end. */
@@ -196,7 +218,12 @@ static ppto_status open_pipe(pp_sink *sink, const char *path, const pp_files_wat
 static ppto_status open_in_place(pp_sink *sink, const char *path, mode_t mode, const pp_files_watch *watch,
                                  pp_error *err)
 {
+    int own = own_descriptor(path);
     sink->stream = true;
+    if (own >= 0) {
+        sink->fd = fcntl(own, F_DUPFD_CLOEXEC, 3);
+        return sink->fd >= 0 ? PPTO_OK : pp_fail_errno(err, "cannot write", errno);
+    }
     if (S_ISFIFO(mode) && watch && watch->stopped && !names_a_descriptor(path))
         return open_pipe(sink, path, watch, err);
     sink->fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
@@ -208,11 +235,12 @@ ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, const p
 {
     struct stat facts;
     *sink = (pp_sink){.fd = -1};
-    bool old = stat(path, &facts) == 0;
+    bool named = names_a_descriptor(path), old = stat(path, &facts) == 0;
+    if (named && (old || own_descriptor(path) >= 0))
+        return open_in_place(sink, path, old ? facts.st_mode : 0, watch, err);
     if (!old && errno != ENOENT) return pp_fail_errno(err, "cannot write", errno);
     if (old && S_ISDIR(facts.st_mode)) return pp_fail_errno(err, "cannot write", EISDIR);
-    if (old && (!S_ISREG(facts.st_mode) || names_a_descriptor(path)))
-        return open_in_place(sink, path, facts.st_mode, watch, err);
+    if (old && !S_ISREG(facts.st_mode)) return open_in_place(sink, path, facts.st_mode, watch, err);
     if (old && access(path, W_OK) != 0) return pp_fail_errno(err, "cannot write", errno);
     char target[PATH_ROOM];
     if (old && realpath(path, target) == NULL) return pp_fail_errno(err, "cannot write", errno);

@@ -2,7 +2,8 @@
  * src/files: output files. A file is written without a name in the folder of its target, and gets the name
  * when it is whole: a reader sees the old bytes or the new ones, and a process that is killed leaves the old
  * ones and nothing else. Where a file system has no files without a name, it is .ppto-PID-N.tmp meanwhile.
- * Devices, pipes and the like (/dev/stdout too) are written in place.
+ * Devices and pipes are written in place; so is what a name stands for that means a descriptor of this
+ * process ("-" is standard output; /dev/stdout, /dev/fd/N): from where it stands, with the flags it has.
  *
  * A sink is a descriptor between open and finish: whoever writes may write at offsets, in any order and from
  * several threads, unless `stream` says that bytes can only follow one another. Errors name the cause, not
@@ -31,6 +32,9 @@ ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, const p
  * it survive a crash of the machine. After a failure there is no new file; only when the folder cannot be
  * synced it is there and may not survive. */
 ppto_status pp_sink_finish(pp_sink *sink, bool sync, pp_error *err);
+
+/* Would its bytes go to somebody who reads them as they come: a pipe, a descriptor that is open already? */
+bool pp_sink_flows(const char *path);
 
 void pp_sink_abandon(pp_sink *sink); /* there is no new file; what went to a pipe has gone */
 

@@ -91,7 +91,8 @@ static ppto_status wait(pp_region_stream *s, pp_region_window *w, const pp_run_c
             pp_npy_turn(s->info, w->request.stretch / ppto_dtype_size(s->info->dtype), w->data, s->turned);
         return status;
     }
-    return pp_fail_of_file(s->io->err, status, s->path, &why);
+    return s->sink ? pp_region_sink_fails(s->io->run, s->sink, status, &why)
+                   : pp_fail_of_file(s->io->err, status, s->path, &why);
 }
 
 ppto_status pp_region_io_before(pp_region_io *io, int64_t piece)
@@ -120,7 +121,7 @@ void pp_region_io_after(pp_region_io *io, int64_t piece)
     for (size_t k = 0; k < io->n_streams; k++) {
         pp_region_stream *s = &io->streams[k];
         if (s->write) {
-            submit(s, piece, PP_IO_WRITE);
+            if (!s->sink->lost) submit(s, piece, PP_IO_WRITE);
             continue;
         }
         hand_on(s, piece);

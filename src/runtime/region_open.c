@@ -30,14 +30,26 @@ static void clear(pp_region_run *r)
     pp_free(r->at);
     pp_free(r->pass_rows);
     pp_free(r->sinks);
-    pp_free(r->sink_open);
-    pp_free(r->sink_at);
     pp_region_destroy(r->region);
     r->at = NULL;
-    r->pass_rows = r->sink_at = NULL;
+    r->pass_rows = NULL;
     r->sinks = NULL;
-    r->sink_open = NULL;
     r->region = NULL;
+}
+
+/* Is the output the first of those whose bytes somebody reads as they come? The next one is written when it
+ * is whole: its reader may be waiting for the end of the first. */
+static bool flows_first(const ppto_program *p, uint32_t number)
+{
+    for (uint32_t k = 0; k < number; k++)
+        if (p->sinks[k] && pp_files_flow(p->sinks[k])) return false;
+    return true;
+}
+
+static bool goes_by_pieces(const ppto_program *p, uint32_t number)
+{
+    const char *path = p->sinks[number];
+    return path && pp_files_by_pieces(path) && (!pp_files_flow(path) || flows_first(p, number));
 }
 
 /* Which places have their pieces in files. A result that is wanted twice is in memory. */
@@ -52,8 +64,7 @@ static void find_streams(pp_region_run *r)
                 (file->reader.in_place || file->reader.in_order || pp_region_reads_columns(&file->reader)) &&
                 pp_region_axis_of(place) == 0;
         } else if (place->kind == PP_AT_OUTPUT) {
-            const char *sink = r->p->sinks[place->number];
-            r->at[i].streamed = sink && pp_region_axis_of(place) == 0 && pp_files_by_pieces(sink);
+            r->at[i].streamed = pp_region_axis_of(place) == 0 && goes_by_pieces(r->p, place->number);
             for (uint32_t k = 0; k < r->p->plan->flat.outputs.n; k++)
                 r->at[i].streamed &= k == place->number || r->p->plan->flat.outputs.at[k] !=
                                                                r->p->plan->flat.outputs.at[place->number];
@@ -142,9 +153,11 @@ static void name_whole_files(const pp_region_run *r, pp_text *out)
             pp_text_add(out, "; %.200s is read whole: %s", file->path, why);
         } else if (place->kind == PP_AT_OUTPUT && place->cut && r->p->sinks[place->number]) {
             const char *path = r->p->sinks[place->number];
-            pp_text_add(out, "; %.200s is written whole: %s", path,
-                        pp_files_by_pieces(path) ? "its rows do not lie together, or it is wanted twice"
-                                                 : "so are NPZ files and standard output");
+            const char *why = !pp_files_by_pieces(path) ? "so are NPZ files"
+                              : !goes_by_pieces(r->p, place->number)
+                                  ? "of several pipes the first is written by pieces"
+                                  : "its rows do not lie together, or it is wanted twice";
+            pp_text_add(out, "; %.200s is written whole: %s", path, why);
         }
     }
 }
@@ -186,9 +199,7 @@ static ppto_status open_at(pp_region_run *r, const int64_t *names, uint64_t fixe
     r->pass_rows = pp_calloc(r->region->trace.depths, sizeof *r->pass_rows);
     size_t n = r->p->plan->flat.outputs.n;
     r->sinks = pp_calloc(n + 1, sizeof *r->sinks);
-    r->sink_open = pp_calloc(n + 1, 1);
-    r->sink_at = pp_calloc(n + 1, sizeof *r->sink_at);
-    if (!r->at || !r->pass_rows || !r->sinks || !r->sink_open || !r->sink_at) return PPTO_E_NOMEM;
+    if (!r->at || !r->pass_rows || !r->sinks) return PPTO_E_NOMEM;
     memory_of_inputs(r);
     uint64_t limit = pp_pool_get_limit(r->p->ctx->pool);
     r->culprit = PP_NONE;
@@ -252,6 +263,11 @@ ppto_status pp_region_open(ppto_program *p, ppto_array *const *inputs, const int
 uint64_t pp_region_measured(const pp_region_run *r)
 {
     return r->peak;
+}
+
+const pp_error *pp_region_lost(const pp_region_run *r)
+{
+    return r->lost.code != PPTO_OK ? &r->lost : NULL;
 }
 
 uint64_t pp_region_predicted(const pp_region_run *r)

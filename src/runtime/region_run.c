@@ -257,9 +257,10 @@ static ppto_status add_stream(pp_region_run *r, pp_region_stream s)
     const pp_place *place = &r->region->places.at[s.place];
     if (s.write) {
         s.path = r->p->sinks[place->number];
-        s.file.fd = r->sinks[place->number].fd;
-        s.file.stream = r->sinks[place->number].stream;
-        s.data_at = r->sink_at[place->number];
+        s.sink = &r->sinks[place->number];
+        s.file.fd = s.sink->file.fd;
+        s.file.stream = s.sink->file.stream;
+        s.data_at = s.sink->data_at;
     } else {
         pp_array_file *file = r->inputs[place->number]->file;
         s.path = file->path;
@@ -277,6 +278,7 @@ static ppto_status open_listed(pp_region_run *r, const pp_region_stream *streams
     if (n == 0) return PPTO_OK;
     PP_TRY(pp_context_io(r->p->ctx, &engine, r->err));
     PP_TRY(pp_region_io_open(&r->io, engine, r->region, &r->spans, n, &r->p->progress.moved, r->err));
+    r->io.run = r;
     r->io.source = r->p->source;
     r->io.control = r->p->control;
     for (size_t k = 0; k < n; k++) PP_TRY(add_stream(r, streams[k]));
@@ -373,53 +375,6 @@ static ppto_status run_passes(pp_region_run *r)
 
 /* ---- results that go to files -------------------------------------------------------------------------- */
 
-static ppto_status open_sink(pp_region_run *r, uint32_t number, const pp_place *place)
-{
-    const pp_files_entry entry = {NULL, (ppto_dtype)place->dtype, place->rank, place->dim, NULL};
-    uint64_t bytes = pp_region_bytes(place);
-    const pp_files_watch watch = pp_progress_watch(r->p);
-    pp_file_name file = {0};
-    pp_text head = {0};
-    pp_error why = {0};
-    ppto_status status = pp_files_head(r->p->sinks[number], &entry, &file, &head, &why);
-    if (status == PPTO_OK)
-        status = pp_sink_open(&r->sinks[number], file.path, (int64_t)(head.n + bytes), &watch, &why);
-    if (status == PPTO_OK) {
-        r->sink_open[number] = 1;
-        r->sink_at[number] = (int64_t)head.n;
-        status = pp_files_write_by(&watch, r->sinks[number].fd, head.at, head.n, &why);
-    }
-    pp_file_name_free(&file);
-    pp_text_free(&head);
-    if (status == PPTO_OK) return status;
-    return pp_fail_of_file(r->err, status, r->p->sinks[number], &why);
-}
-
-static ppto_status open_sinks(pp_region_run *r)
-{
-    for (uint32_t i = 0; i < r->region->places.n; i++) {
-        const pp_place *place = &r->region->places.at[i];
-        if (place->kind == PP_AT_OUTPUT && r->at[i].streamed) PP_TRY(open_sink(r, place->number, place));
-    }
-    return PPTO_OK;
-}
-
-static ppto_status close_sinks(pp_region_run *r, ppto_status status)
-{
-    for (uint32_t i = 0; i < r->p->plan->flat.outputs.n; i++) {
-        pp_error why = {0};
-        if (!r->sink_open[i]) continue;
-        r->sink_open[i] = 0;
-        if (status != PPTO_OK) {
-            pp_sink_abandon(&r->sinks[i]);
-            continue;
-        }
-        status = pp_sink_finish(&r->sinks[i], false, &why);
-        if (status != PPTO_OK) pp_fail_of_file(r->err, status, r->p->sinks[i], &why);
-    }
-    return status;
-}
-
 bool pp_region_streams_output(const pp_region_run *r, size_t number)
 {
     for (uint32_t i = 0; i < r->region->places.n; i++) {
@@ -439,7 +394,7 @@ ppto_status pp_region_execute(pp_region_run *r, ppto_array *const *results)
     r->p->stats.launches = 0;
     pp_progress_begin(&r->p->progress, r->work);
     ppto_status status = load_inputs(r);
-    if (status == PPTO_OK) status = open_sinks(r);
+    if (status == PPTO_OK) status = pp_region_sinks_open(r);
     if (status == PPTO_OK) status = run_passes(r);
-    return close_sinks(r, status);
+    return pp_region_sinks_close(r, status);
 }

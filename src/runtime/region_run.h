@@ -29,6 +29,7 @@ typedef struct pp_region_stream {
     uint32_t place;
     uint32_t of; /* the span that is read, the output's prim that is written */
     bool write;
+    struct pp_region_sink *sink; /* that is written; NULL: none */
     uint8_t dtype;
     const pp_npy_info *info; /* of what is read: pp_npy_put_right; borrow */
     const char *path;        /* for messages; borrow */
@@ -47,6 +48,7 @@ typedef struct pp_region_stream {
 } pp_region_stream;
 
 typedef struct pp_region_io {
+    pp_region_run *run;
     pp_io *engine;
     const struct pp_run_control *control; /* of the run, which may be told to stop */
     pthread_mutex_t lock;
@@ -75,6 +77,25 @@ void *pp_region_io_data(const pp_region_io *io, uint32_t place, uint32_t span, i
 /* Waits for all that is under way (cancels it after a failure) and gives the windows back; status, or the
  * first failure. Nothing when it is not open. */
 ppto_status pp_region_io_close(pp_region_io *io, pp_pool *pool, ppto_status status);
+
+/* ---- region_sinks.c -------------------------------------------------------------------------------------
+ */
+
+/* The file of an output that is written by pieces. */
+typedef struct pp_region_sink {
+    pp_sink file;
+    bool open;
+    bool lost;       /* it could not be written, and the run goes on for the others */
+    int64_t data_at; /* offset of row 0 */
+} pp_region_sink;
+
+ppto_status pp_region_sinks_open(pp_region_run *run);
+/* The file could not be written. returns  PPTO_OK: the run keeps going, and another output is still wanted;
+ * else the failure */
+ppto_status pp_region_sink_fails(pp_region_run *run, pp_region_sink *sink, ppto_status status,
+                                 const pp_error *why);
+/* The files appear, or after a failure none does. returns  status, or the first failure that ends the run */
+ppto_status pp_region_sinks_close(pp_region_run *run, ppto_status status);
 
 /* ---- region_sequence.c ----------------------------------------------------------------------------------
  */
@@ -112,16 +133,15 @@ struct pp_region_run {
     ppto_program *p;
     ppto_array *const *inputs;
     pp_region *region;
-    pp_place_memory *at; /* per place */
-    int64_t rows;        /* of a piece */
-    int64_t start;       /* first row of the piece */
-    pp_spans spans;      /* of the pass that runs */
-    pp_rows *now;        /* of its piece */
-    pp_region_io io;     /* of the pass that runs */
-    pp_sink *sinks;      /* per output; of those that are streamed */
-    uint8_t *sink_open;  /* per output */
-    int64_t *sink_at;    /* per output: where its data begin */
-    int64_t *pass_rows;  /* rows of a piece of every pass */
+    pp_place_memory *at;   /* per place */
+    int64_t rows;          /* of a piece */
+    int64_t start;         /* first row of the piece */
+    pp_spans spans;        /* of the pass that runs */
+    pp_rows *now;          /* of its piece */
+    pp_region_io io;       /* of the pass that runs */
+    pp_region_sink *sinks; /* per output */
+    pp_error lost;         /* of the first of them that is lost */
+    int64_t *pass_rows;    /* rows of a piece of every pass */
     uint64_t predicted, peak;
     uint64_t whole;    /* what the run would need in one piece */
     uint64_t work;     /* of all passes: progress.c */

@@ -241,13 +241,14 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
     pp_run_let_go(r);
     if (r->partly) pp_run_hand_over(r, outputs);
     PP_TRY(status);
-    PP_TRY(pp_run_save_sinks(r));
+    status = pp_run_save_sinks(r);
+    if (status != PPTO_OK && !pp_run_goes_on(r, status)) return status;
     pp_pool_count(pool, &after);
     r->p->stats.measured_peak_bytes = after.peak_bytes - before.current_bytes + held;
     r->p->stats.copied_bytes = r->copied;
     count_launches(r);
     pp_run_hand_over(r, outputs);
-    return PPTO_OK;
+    return status;
 }
 
 static ppto_status run_entered(ppto_program *p, ppto_array **outputs, const pp_run_control *control,

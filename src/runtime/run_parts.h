@@ -54,7 +54,9 @@ void pp_run_where_stopped(const pp_run_state *r, ppto_status status);
 
 /* ---- run_pieces.c ---- */
 
-bool pp_run_by_pieces(const pp_run_state *r);      /* should it be tried? */
+bool pp_run_by_pieces(const pp_run_state *r); /* should it be tried? */
+/* Are the other results still wanted when one could not be written? */
+bool pp_run_goes_on(const pp_run_state *r, ppto_status status);
 bool pp_run_over_limit(const pp_run_state *r);     /* in one piece */
 uint64_t pp_run_file_bytes(const pp_run_state *r); /* of inputs that are files */
 /* Plans the run by pieces; nothing of it is adopted. whole: bytes in one piece. Failures as pp_region_open.
@@ -66,6 +68,8 @@ ppto_status pp_run_try_pieces(pp_run_state *r, ppto_array **outputs, bool *done)
 /* Of a run in one piece: what it loads, computes and saves. */
 uint64_t pp_run_whole_work(const pp_run_state *r);
 ppto_status pp_run_load_files(pp_run_state *r);
+/* Of the results that are whole in memory. returns  the first failure; the others are written all the same
+ * where the run goes on */
 ppto_status pp_run_save_sinks(pp_run_state *r);
 
 #endif

@@ -44,6 +44,11 @@ bool pp_run_by_pieces(const pp_run_state *r)
     return pp_run_file_bytes(r) > SMALL_FILES && !r->p->sync; /* with streams the user overlaps whole files */
 }
 
+bool pp_run_goes_on(const pp_run_state *r, ppto_status status)
+{
+    return r->control->keep_going && status != PPTO_E_CANCELLED && status != PPTO_E_DEADLINE;
+}
+
 /* What stays in files, into memory: for a run in one piece. */
 ppto_status pp_run_load_files(pp_run_state *r)
 {
@@ -56,11 +61,15 @@ ppto_status pp_run_load_files(pp_run_state *r)
 ppto_status pp_run_save_sinks(pp_run_state *r)
 {
     const pp_files_watch watch = pp_progress_watch(r->p);
+    ppto_status first = PPTO_OK;
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
         ppto_array *a = r->results[pp_run_first_of(r, i)];
-        if (r->p->sinks[i] && a) PP_TRY(pp_tracing_save(r->p, a, r->p->sinks[i], &watch, r->err));
+        if (!r->p->sinks[i] || !a) continue;
+        ppto_status status = pp_tracing_save(r->p, a, r->p->sinks[i], &watch, r->err);
+        if (first == PPTO_OK) first = status;
+        if (status != PPTO_OK && !pp_run_goes_on(r, status)) break;
     }
-    return PPTO_OK;
+    return first;
 }
 
 /* A later pass may read what an earlier one wrote over: nothing is adopted. */
@@ -94,11 +103,14 @@ static ppto_status run_region(pp_run_state *r, pp_region_run *region, ppto_array
         if (!pp_region_streams_output(region, i)) PP_TRY(pp_run_find_result(r, i));
     if (r->p->sync) PP_TRY(pp_sync_pass(r->p->sync, r->control, r->err));
     PP_TRY(pp_region_execute(region, r->results));
-    PP_TRY(pp_run_save_sinks(r));
+    ppto_status status = pp_run_save_sinks(r);
+    const pp_error *lost = pp_region_lost(region);
+    if (lost) status = pp_fail(r->err, lost->code, "%s", lost->text);
+    if (status != PPTO_OK && !pp_run_goes_on(r, status)) return status;
     s->measured_peak_bytes = pp_region_measured(region) - before.current_bytes + held;
     s->copied_bytes = r->copied;
     pp_run_hand_over(r, outputs);
-    return PPTO_OK;
+    return status;
 }
 
 /* Over the limit, and not to be cut: the operator that prevents it, and the limit that would do. */

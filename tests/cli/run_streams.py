@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from run_cli import CLEAN, check, expect, named, read, read_npy, run_tests
+from run_cli import CLEAN, check, expect, named, read, read_npy, run_tests, write
 
 
 def closed_standard_output(ppto):
@@ -37,12 +37,66 @@ def full_disk(ppto):
     check(ppto("run", "x", "x=x.npy", "-o", "/dev/full"), 4)
 
 
+def nobody_reads(ppto, *args):
+    process = subprocess.Popen([ppto.ppto, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=CLEAN)
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    return process.wait(60), said
+
+
 def broken_pipe(ppto):
-    for args in (["run", "x", "x=f32[1000,1000]:zeros", "-o", "-"], ["ops", "--json"]):
-        process = subprocess.Popen([ppto.ppto, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=CLEAN)
-        process.stdout.close()
-        errors = process.stderr.read()
-        expect(process.wait(60) == -signal.SIGPIPE and errors == b"", f"{args}: {process.returncode} {errors}")
+    """What is printed ends quietly; a result that nobody reads to its end is told."""
+    code, said = nobody_reads(ppto, "ops", "--json")
+    expect((code, said) == (-signal.SIGPIPE, b""), (code, said))
+    code, said = nobody_reads(ppto, "run", "x", "x=f32[1000,1000]:zeros", "-o", "-")
+    expect(code == 3 and said == b"ppto: -: cannot write: Broken pipe, who read it has gone\n", (code, said))
+
+
+def two_results(ppto):
+    write("two.ppto", "input x: f32[N, 1024]\noutput a = x * 2\noutput b = x + 1\noutput total = sum(x)\n")
+    check(ppto("run", "x", "x=f32[8192,1024]:random(3)", "-o", "rows.npy"), 0)
+    check(ppto("run", "two.ppto", "x=rows.npy", "-o", "a=want_a.npy", "-o", "b=want_b.npy"), 0)
+
+
+def a_lost_reader_spoils_no_other_result(ppto):
+    two_results(ppto)
+    for limit in ((), ("--memory-limit", "16M")):
+        for also in ((), ("-o", "total=total.npz")):
+            args = ("run", "two.ppto", "x=rows.npy", "-o", "a=-", "-o", "b=got_b.npy", *also, *limit)
+            code, said = nobody_reads(ppto, *args)
+            expect(code == 3 and b"-: cannot write: Broken pipe" in said, (args, code, said))
+            expect(read("got_b.npy") == read("want_b.npy"), f"{args}: the other result")
+            os.remove("got_b.npy")
+            for name in also[1::2]:
+                os.remove(name.split("=")[1])
+        code, said = nobody_reads(ppto, "run", "x * 2", "x=rows.npy", "-o", "-", *limit)
+        expect(code == 3 and said.count(b"\n") == 1, (code, said))
+
+
+def results_flow_by_pieces(ppto):
+    """To standard output under all its names and to named pipes, within a limit that does not hold the result."""
+    two_results(ppto)
+    limit = ("--memory-limit", "16M")
+    run = [ppto.ppto, "run", "x * 2", "x=rows.npy", *limit, "-o"]
+    for name in ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+        got = subprocess.run(run + [name], env=CLEAN, capture_output=True, check=True).stdout
+        expect(got == read("want_a.npy"), name)
+        write("log", b"before ")
+        with open("log", "ab") as log:  # what stands there stays
+            subprocess.run(run + [name], env=CLEAN, stdout=log, check=True)
+        expect(read("log") == b"before " + read("want_a.npy"), f"{name} appended to a file")
+    os.mkfifo("one")
+    os.mkfifo("other")
+    with subprocess.Popen(run + ["one"], env=CLEAN) as writer:
+        expect(read("one") == read("want_a.npy") and writer.wait(60) == 0, "a named pipe")
+    both = [ppto.ppto, "run", "two.ppto", "x=rows.npy", "-o", "a=one", "-o", "b=other"]
+    with subprocess.Popen(both, env=CLEAN) as writer:  # read one after the other
+        expect(read("one") == read("want_a.npy") and read("other") == read("want_b.npy"), "two named pipes")
+        expect(writer.wait(60) == 0, writer.returncode)
+    check(ppto(*both[1:], *limit), 4, err=["other is written whole: of several pipes the first"])
+    for name in ("one", "other", "log", "rows.npy", "want_a.npy", "want_b.npy"):
+        os.remove(name)
 
 
 def interrupted(ppto, number):
@@ -71,7 +125,7 @@ def waiting_for_a_pipe_is_interrupted(ppto):
 
 def all_tests():
     tests = named([closed_standard_output, closed_standard_files, full_disk, broken_pipe,
-                   waiting_for_a_pipe_is_interrupted])
+                   a_lost_reader_spoils_no_other_result, results_flow_by_pieces, waiting_for_a_pipe_is_interrupted])
     return tests + [(f"{s.name} ends it with 5", lambda ppto, s=s: interrupted(ppto, s))
                     for s in (signal.SIGINT, signal.SIGTERM)]
 

@@ -92,7 +92,7 @@ Test(files_raw, only_the_result_says_what_is_written)
     const pp_files_entry two[] = {entry, entry};
     cr_expect_eq(pp_files_save("a.raw", two, 2, NULL, NULL), PPTO_E_VALUE);
     cr_expect_neq(access("a.raw", F_OK), 0);
-    cr_expect(pp_files_by_pieces("a.raw") && !pp_files_by_pieces("-:raw"));
+    cr_expect(pp_files_by_pieces("a.raw") && pp_files_by_pieces("-:raw") && !pp_files_by_pieces("a.npz"));
     cr_assert_eq(pp_files_head("a.raw", &entry, &file, &head, NULL), PPTO_OK);
     cr_expect_eq(head.n, 0);
     pp_text_free(&head);

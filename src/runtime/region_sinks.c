@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Results of a run by pieces that go to files. Each is opened before anything is computed, so that what
+ * cannot be written is told at once, and appears when the whole run has succeeded.
+ *
+ * One that cannot be written on (the reader of a pipe went away, a disk is full) ends the run; unless the run
+ * is to keep going and something else is wanted of it: then that output alone is lost, and the run fails at
+ * its end. */
+#include "runtime/async_run.h"
+#include "runtime/region_run.h"
+
+static size_t count(const pp_region_run *r)
+{
+    return r->p->plan->flat.outputs.n;
+}
+
+static bool others_are_wanted(const pp_region_run *r, const pp_region_sink *sink)
+{
+    for (size_t i = 0; i < count(r); i++)
+        if (&r->sinks[i] != sink && !r->sinks[i].lost) return true;
+    return false;
+}
+
+ppto_status pp_region_sink_fails(pp_region_run *r, pp_region_sink *sink, ppto_status status,
+                                 const pp_error *why)
+{
+    const char *path = r->p->sinks[sink - r->sinks];
+    bool stops = status == PPTO_E_CANCELLED || status == PPTO_E_DEADLINE;
+    if (sink->lost) return PPTO_OK;
+    if (stops || !r->p->control->keep_going || !others_are_wanted(r, sink))
+        return pp_fail_of_file(r->err, status, path, why);
+    sink->lost = true;
+    (void)pp_fail_of_file(&r->lost, status, path, why);
+    return PPTO_OK;
+}
+
+static ppto_status open_sink(pp_region_run *r, const pp_place *place)
+{
+    const pp_files_entry entry = {NULL, (ppto_dtype)place->dtype, place->rank, place->dim, NULL};
+    const char *path = r->p->sinks[place->number];
+    const pp_files_watch watch = pp_progress_watch(r->p);
+    pp_region_sink *sink = &r->sinks[place->number];
+    pp_file_name name = {0};
+    pp_text head = {0};
+    pp_error why = {0};
+    ppto_status status = pp_files_head(path, &entry, &name, &head, &why);
+    int64_t bytes = (int64_t)(head.n + pp_region_bytes(place));
+    if (status == PPTO_OK) status = pp_sink_open(&sink->file, name.path, bytes, &watch, &why);
+    if (status == PPTO_OK) {
+        sink->open = true;
+        sink->data_at = (int64_t)head.n;
+        status = pp_files_write_by(&watch, sink->file.fd, head.at, head.n, &why);
+        if (status != PPTO_OK) status = pp_region_sink_fails(r, sink, status, &why);
+    } else {
+        pp_fail_of_file(r->err, status, path, &why);
+    }
+    pp_file_name_free(&name);
+    pp_text_free(&head);
+    return status;
+}
+
+ppto_status pp_region_sinks_open(pp_region_run *r)
+{
+    for (uint32_t i = 0; i < r->region->places.n; i++) {
+        const pp_place *place = &r->region->places.at[i];
+        if (place->kind == PP_AT_OUTPUT && r->at[i].streamed) PP_TRY(open_sink(r, place));
+    }
+    return PPTO_OK;
+}
+
+ppto_status pp_region_sinks_close(pp_region_run *r, ppto_status status)
+{
+    for (size_t i = 0; i < count(r); i++) {
+        pp_region_sink *sink = &r->sinks[i];
+        pp_error why = {0};
+        if (!sink->open) continue;
+        sink->open = false;
+        if (status != PPTO_OK || sink->lost) {
+            pp_sink_abandon(&sink->file);
+            continue;
+        }
+        ppto_status finished = pp_sink_finish(&sink->file, false, &why);
+        if (finished != PPTO_OK) status = pp_region_sink_fails(r, sink, finished, &why);
+    }
+    return status;
+}

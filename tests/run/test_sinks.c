@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Results that go to files and pipes: what one that cannot be written on means for the others. */
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "async_common.h"
+
+TestSuite(sinks, .init = begin, .fini = end, .timeout = 120);
+
+enum { ROWS = 4096, COLUMNS = 1024 };
+
+static char folder[] = "/tmp/ppto-sinks-XXXXXX";
+
+static void enter(void)
+{
+    const int64_t shape[] = {ROWS, COLUMNS};
+    cr_assert(mkdtemp(folder) && chdir(folder) == 0);
+    ppto_array *a = ppto_array_fill(ctx, PPTO_F32, 2, shape, "random(3)", "x");
+    cr_assert_eq(ppto_array_save(a, "x.npy"), PPTO_OK);
+    ppto_array_release(a);
+}
+
+static void leave(void)
+{
+    cr_assert(chdir("/") == 0 && access(folder, F_OK) == 0);
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+/* Results of x by these texts: each goes to its path, or, where that is NULL, to the outputs of the run. */
+static ppto_status run(size_t n, const char *const *texts, const char *const *paths, ppto_policy policy,
+                       ppto_array *x, ppto_array **outputs)
+{
+    ppto_run_options options = PPTO_RUN_OPTIONS_INIT;
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_tensor *y[4];
+    ppto_program *p = NULL;
+    ppto_run *started;
+    ppto_input(g, "x", PPTO_F32, "N, 1024");
+    for (size_t i = 0; i < n; i++) y[i] = ppto_expr(g, texts[i]);
+    cr_assert_eq(ppto_compile(n, y, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+    cr_assert_eq(ppto_program_bind(p, 0, x), PPTO_OK);
+    for (size_t i = 0; i < n; i++)
+        if (paths[i]) cr_assert_eq(ppto_program_bind_sink(p, i, paths[i]), PPTO_OK);
+    options.policy = policy;
+    cr_assert_eq(ppto_program_start(p, &options, &started), PPTO_OK, "%s", ppto_error_text(ctx));
+    ppto_status status = ppto_run_wait(started, -1);
+    cr_assert_eq(ppto_run_outputs(started, outputs), PPTO_OK);
+    ppto_run_release(started);
+    ppto_program_destroy(p);
+    ppto_graph_destroy(g);
+    return status;
+}
+
+/* A named pipe whose reader went away; keeps it from waiting for one. */
+static void *close_the_reader(void *path)
+{
+    int fd = open(path, O_RDONLY);
+    if (fd >= 0) close(fd);
+    return NULL;
+}
+
+static bool same_bytes(const char *a, const char *b)
+{
+    char command[64];
+    snprintf(command, sizeof command, "cmp -s %s %s", a, b);
+    return system(command) == 0;
+}
+
+/* The other results are there where the run was to keep going, and else none is: by pieces and whole. */
+Test(sinks, a_reader_that_goes_away_takes_the_other_results_along_only_when_the_run_fails_fast)
+{
+    static const char *const texts[] = {"x * 2", "x + 1", "sum(x)"};
+    enter();
+    for (int from_file = 0; from_file < 2; from_file++) {
+        ppto_array *x = from_file ? ppto_array_open(ctx, "x.npy") : ppto_array_load(ctx, "x.npy");
+        const char *paths[] = {"pipe", "want.npy", NULL};
+        ppto_array *outputs[3];
+        cr_assert_eq(run(2, texts + 1, paths + 1, PPTO_FAIL_FAST, x, outputs), PPTO_OK);
+        ppto_array_release(outputs[1]);
+        paths[1] = "got.npy";
+        for (int keeps = 0; keeps < 2; keeps++) {
+            pthread_t reader;
+            cr_assert_eq(mkfifo("pipe", 0600), 0);
+            cr_assert_eq(pthread_create(&reader, NULL, close_the_reader, "pipe"), 0);
+            ppto_policy policy = keeps ? PPTO_KEEP_GOING : PPTO_FAIL_FAST;
+            cr_expect_eq(run(3, texts, paths, policy, x, outputs), PPTO_E_IO);
+            cr_expect(strstr(ppto_error_text(ctx), "pipe: cannot write: "), "%s", ppto_error_text(ctx));
+            pthread_join(reader, NULL);
+            cr_expect_eq(access("got.npy", F_OK) == 0, keeps);
+            cr_expect(!keeps || same_bytes("got.npy", "want.npy"));
+            cr_expect_eq(outputs[2] != NULL, keeps);
+            for (int i = 0; i < 3; i++) ppto_array_release(outputs[i]);
+            cr_assert(unlink("pipe") == 0 && (!keeps || unlink("got.npy") == 0));
+        }
+        ppto_array_release(x);
+    }
+    leave();
+}
