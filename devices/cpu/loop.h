@@ -8,14 +8,15 @@
  * (devices/cpu_llvm) turns a loop into an object file that defines one function, pp_loop_fn.
  *
  * Code: the scalar rows of ops/scalar.def, CONST (imm: of consts), TABLE, CALL and COLD as in
- * kernel/program.h, and PARAM  imm: stream of `in`    the element of this place (of its row) STORE  imm:
- * stream of `out`, a: the value Every loaded value is used or not; stores come in any order. No two streams
- * of a loop overlap, but an output may be an input exactly (same place and pitch, same element size): an
- * element is read before it is written. */
+ * kernel/program.h, and
+ *   PARAM  imm: stream of `in`; the element of this place (of its row)
+ *   STORE  imm: stream of `out`, a: the value
+ * Every output is stored once, in any order. No two streams of a loop overlap, but an output may be an input
+ * exactly (same place and pitch, same element size): an element is read before it is written. */
 #ifndef PP_LOOP_H
 #define PP_LOOP_H
 
-#include "kernel/program.h"
+#include "kernel/walk.h"
 
 typedef enum pp_stream_kind {
     PP_STREAM_FULL, /* columns are neighbours; rows `pitch` bytes apart (0: all rows are the same one) */
@@ -55,7 +56,7 @@ typedef struct pp_stream_at {
 typedef void (*pp_loop_fn)(size_t rows, size_t cols, const pp_stream_at *in, const pp_stream_at *out);
 
 /* What a generator offers: the only symbol of its module, `pp_generator_module`, is one. All may be called
- * from any thread, one at a time. */
+ * from any thread, open and compile one at a time. A module is never closed. */
 #define PP_GENERATOR_ABI 1u
 typedef struct pp_generator {
     uint32_t abi;     /* PP_GENERATOR_ABI of the module; others are refused */
@@ -63,17 +64,19 @@ typedef struct pp_generator {
     /* Whether code of this instruction set ("avx2", "avx512") can be made for the machine at hand; err: why
      * not. */
     ppto_status (*open)(const char *simd, pp_error *err);
-    /* An object file of the loop for the instruction set, in memory of pp_alloc; E_UNSUPPORTED: the
-     * interpreter keeps the loop (err says what). Nothing in it refers to a symbol outside. */
-    ppto_status (*compile)(const pp_loop *loop, const char *simd, void **object, size_t *bytes,
-                           pp_error *err);
+    /* An object file of the loop for the instruction set, in memory of `alloc`, the caller's; E_UNSUPPORTED:
+     * the interpreter keeps the loop (err says what). Nothing in it refers to a symbol outside. */
+    ppto_status (*compile)(const pp_loop *loop, const char *simd, void *(*alloc)(size_t), void **object,
+                           size_t *bytes, pp_error *err);
     /* Makes an object runnable: *fn until unload(*handle). A damaged object is E_INTERNAL. */
     ppto_status (*load)(const void *object, size_t bytes, void **handle, pp_loop_fn *fn, pp_error *err);
     void (*unload)(void *handle); /* NULL is fine */
 } pp_generator;
 
+pp_pools pp_loop_pools(const pp_loop *loop);
 uint64_t pp_loop_hash(const pp_loop *loop); /* of all that decides the code: no names, no addresses */
-/* E_INTERNAL with the offending instruction when an invariant is broken. */
+/* E_INTERNAL with the offending instruction when an invariant is broken: those of code (kernel/walk.h), and
+ * that every output is stored once and the hash is the loop's own. Callees are verified functions. */
 ppto_status pp_loop_verify(const pp_loop *loop, pp_error *err);
 void pp_loop_print(const pp_loop *loop, pp_text *out);
 

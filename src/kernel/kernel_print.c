@@ -140,6 +140,11 @@ static void print_instr(const pp_pools *pools, const pp_program *p, uint32_t at,
     pp_text_add(out, "\n");
 }
 
+void pp_instr_print(const pp_pools *pools, uint32_t at, pp_text *out)
+{
+    print_instr(pools, NULL, at, out);
+}
+
 static void print_region(const pp_program *p, uint32_t first, uint32_t count, pp_text *out)
 {
     const pp_pools pools = pp_program_pools(p);
@@ -217,5 +222,5 @@ void pp_function_print(const pp_function *function, pp_text *out)
     pp_text_add(out, ")");
     for (unsigned i = 0; i < function->n_results; i++) pp_text_add(out, " v%u", function->result[i]);
     pp_text_add(out, "\n");
-    for (uint32_t i = 0; i < function->n_code; i++) print_instr(&pools, NULL, i, out);
+    for (uint32_t i = 0; i < function->n_code; i++) pp_instr_print(&pools, i, out);
 }

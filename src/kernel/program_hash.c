@@ -34,7 +34,7 @@ static uint64_t hash_imm(uint64_t h, const pp_pools *pools, const pp_instr *inst
 }
 
 /* Operands count from the code's start; fields without meaning for the op are left out. */
-static uint64_t hash_code(uint64_t h, const pp_pools *pools)
+uint64_t pp_pools_hash(uint64_t h, const pp_pools *pools)
 {
     for (uint32_t i = 0; i < pools->n_code; i++) {
         const pp_instr *instr = &pools->code[i];
@@ -55,7 +55,7 @@ uint64_t pp_function_hash(const pp_function *function)
     uint64_t h = mix2(UINT64_C(0x66756e6374696f6e), function->n_params, function->n_results);
     for (unsigned i = 0; i < function->n_params; i++) h = pp_hash_mix(h, function->param[i]);
     for (unsigned i = 0; i < function->n_results; i++) h = pp_hash_mix(h, function->result[i]);
-    h = hash_code(h, &pools);
+    h = pp_pools_hash(h, &pools);
     return h != 0 ? h : 1;
 }
 
@@ -102,7 +102,7 @@ uint64_t pp_program_hash(const pp_program *p)
     uint64_t h = mix2(UINT64_C(0x70726f6772616d), p->frame, (uint64_t)p->n_slots << 32 | p->n_args);
     h = mix2(h, (uint64_t)p->n_axes << 32 | p->n_tensors, (uint64_t)p->n_code << 32 | p->n_folds);
     h = hash_places(h, p);
-    h = hash_code(h, &pools);
+    h = pp_pools_hash(h, &pools);
     for (uint32_t i = 0; i < p->n_folds; i++) h = hash_fold(h, &p->folds[i]);
     for (uint32_t i = 0; i < p->n_buffers; i++) h = pp_hash_mix(h, p->buffers[i].dtype);
     for (uint32_t i = 0; i < p->n_checks; i++) h = pp_hash_mix(h, p->checks[i].position);

@@ -20,6 +20,12 @@ typedef struct pp_pools {
 pp_pools pp_program_pools(const pp_program *program);
 pp_pools pp_function_pools(const pp_function *function);
 
+/* h with the whole code in it, and constants, tables and callees by content. */
+uint64_t pp_pools_hash(uint64_t h, const pp_pools *pools);
+
+/* One line of an instruction that a function may have. */
+void pp_instr_print(const pp_pools *pools, uint32_t at, pp_text *out);
+
 /* The operands that are instructions of `code`, in order: those of scalar rows, TABLE, STORE, KEEP, CHECK,
  * CALL, COLD. Values inside affines are not among them. Returns how many. Ranges must be valid (a verified
  * program or function). */

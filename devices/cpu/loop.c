@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Hash, invariants and text of a loop. Code is treated as that of a function: PARAM reads a stream; STORE,
+ * which functions lack, is added here. */
+#include "devices/cpu/loop.h"
+
+#include "kernel/number.h"
+#include "kernel/verify.h"
+
+pp_pools pp_loop_pools(const pp_loop *loop)
+{
+    return (pp_pools){.code = loop->code,
+                      .operands = loop->operands,
+                      .consts = loop->consts,
+                      .tables = loop->tables,
+                      .callees = loop->callees,
+                      .n_code = loop->n_code,
+                      .n_operands = loop->n_operands,
+                      .n_consts = loop->n_consts,
+                      .n_tables = loop->n_tables,
+                      .n_callees = loop->n_callees};
+}
+
+/* ---- hash ---------------------------------------------------------------------------------------------- */
+
+static uint64_t hash_stream(uint64_t h, const pp_stream *stream)
+{
+    h = pp_hash_mix(h, (uint64_t)stream->dtype << 8 | stream->kind);
+    return pp_hash_mix(h, (uint64_t)stream->canonical << 1 | stream->around);
+}
+
+uint64_t pp_loop_hash(const pp_loop *loop)
+{
+    const pp_pools pools = pp_loop_pools(loop);
+    uint64_t h = pp_hash_mix(UINT64_C(0x6c6f6f70), (uint64_t)loop->n_in << 32 | loop->n_out);
+    for (uint32_t i = 0; i < loop->n_in; i++) h = hash_stream(h, &loop->in[i]);
+    for (uint32_t i = 0; i < loop->n_out; i++) h = hash_stream(h, &loop->out[i]);
+    h = pp_pools_hash(h, &pools);
+    return h != 0 ? h : 1;
+}
+
+/* ---- invariants ---------------------------------------------------------------------------------------- */
+
+#define NEED(condition, at, what)                                                                            \
+    do {                                                                                                     \
+        if (!(condition)) return pp_verify_instr_fail(v, at, what);                                          \
+    } while (0)
+
+static ppto_status check_streams(const pp_verify *v, const pp_stream *stream, uint32_t n, bool output)
+{
+    const char *part = output ? "output" : "input";
+    for (uint32_t i = 0; i < n; i++, stream++) {
+        if (stream->dtype > PPTO_F64) return pp_verify_fail(v, part, i, "no such dtype");
+        if (stream->kind > PP_STREAM_ROW) return pp_verify_fail(v, part, i, "no such kind");
+        if (output && stream->kind != PP_STREAM_FULL) return pp_verify_fail(v, part, i, "not full");
+        if (!output && (stream->canonical || stream->around))
+            return pp_verify_fail(v, part, i, "marked as an output");
+    }
+    return PPTO_OK;
+}
+
+static ppto_status check_store(const pp_verify *v, const pp_loop *loop, uint32_t at)
+{
+    const pp_instr *instr = &loop->code[at];
+    NEED(instr->imm < loop->n_out, at, "no such output");
+    NEED(instr->a < at && !pp_instr_is_effect((pp_op)loop->code[instr->a].op), at, "no value before it");
+    NEED(instr->dtype == loop->out[instr->imm].dtype && loop->code[instr->a].dtype == instr->dtype, at,
+         "the output has another dtype");
+    return PPTO_OK;
+}
+
+static ppto_status check_instr(const pp_verify *v, const pp_loop *loop, uint32_t at)
+{
+    const pp_instr *instr = &loop->code[at];
+    if (instr->op == PP_STORE) return check_store(v, loop, at);
+    PP_TRY(pp_verify_instr(v, at, 0));
+    if (instr->op != PP_PARAM) return PPTO_OK;
+    NEED(instr->imm < loop->n_in, at, "no such input");
+    NEED(instr->dtype == loop->in[instr->imm].dtype, at, "the input has another dtype");
+    return PPTO_OK;
+}
+
+static ppto_status check_outputs(const pp_verify *v, const pp_loop *loop)
+{
+    for (uint32_t i = 0; i < loop->n_out; i++) {
+        uint32_t stores = 0;
+        for (uint32_t at = 0; at < loop->n_code; at++)
+            stores += loop->code[at].op == PP_STORE && loop->code[at].imm == i;
+        if (stores != 1) return pp_verify_fail(v, "output", i, "not stored exactly once");
+    }
+    return PPTO_OK;
+}
+
+ppto_status pp_loop_verify(const pp_loop *loop, pp_error *err)
+{
+    const pp_verify checked = {.what = "loop", .err = err, .pools = pp_loop_pools(loop)};
+    const pp_verify *v = &checked;
+    PP_TRY(check_streams(v, loop->in, loop->n_in, false));
+    PP_TRY(check_streams(v, loop->out, loop->n_out, true));
+    PP_TRY(pp_verify_tables(v));
+    for (uint32_t at = 0; at < loop->n_code; at++) PP_TRY(check_instr(v, loop, at));
+    PP_TRY(check_outputs(v, loop));
+    if (loop->hash != pp_loop_hash(loop)) return pp_verify_fail(v, "loop", 0, "the hash is not its own");
+    return PPTO_OK;
+}
+
+/* ---- text ---------------------------------------------------------------------------------------------- */
+
+static void print_streams(const char *title, const pp_stream *stream, uint32_t n, pp_text *out)
+{
+    for (uint32_t i = 0; i < n; i++, stream++)
+        pp_text_add(out, "%s %u: %s%s%s%s\n", title, i, ppto_dtype_name((ppto_dtype)stream->dtype),
+                    stream->kind == PP_STREAM_ROW ? " a row" : "", stream->canonical ? " canonical" : "",
+                    stream->around ? " around" : "");
+}
+
+void pp_loop_print(const pp_loop *loop, pp_text *out)
+{
+    const pp_pools pools = pp_loop_pools(loop);
+    print_streams("in", loop->in, loop->n_in, out);
+    print_streams("out", loop->out, loop->n_out, out);
+    for (uint32_t at = 0; at < loop->n_code; at++) {
+        if (loop->code[at].op == PP_STORE)
+            pp_text_add(out, "    store %u v%u\n", loop->code[at].imm, loop->code[at].a);
+        else
+            pp_instr_print(&pools, at, out);
+    }
+}
