@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From a loop to LLVM's intermediate code: what the files of the generator share.
+ *
+ * Every value is a vector of `lanes` elements, also one that is the same in all of them, so code reads as on
+ * one element. Vectors are our decision (emit_loop.c), not that of an optimiser: LLVM only selects
+ * instructions and registers. bool is a bit a lane in registers and a byte in memory. No fast-math flag is
+ * ever set, and nothing that has undefined results is: what a compiler may assume here is what
+ * scalar_inline.h promises.
+ *
+ * The first failure wins and is kept in `status`; after it values are still made, of the right type, so that
+ * callers need not look each time. */
+#ifndef PP_EMIT_H
+#define PP_EMIT_H
+
+#include <llvm-c/Core.h>
+
+#include "devices/cpu/loop.h"
+#include "kernel/walk.h"
+
+typedef struct pp_emit_target {
+    const char *simd; /* "avx2" */
+    const char *triple, *cpu, *features;
+    unsigned bytes;      /* of a vector register */
+    unsigned registers;  /* vectors */
+    bool masks_of_bytes; /* masked loads and stores of elements below 32 bits */
+    bool (*here)(void);  /* whether this machine runs it */
+} pp_emit_target;
+
+/* A vector; when known the same constant in every lane. */
+typedef struct pp_emit_value {
+    LLVMValueRef at;
+    bool known;
+    uint64_t bits;
+} pp_emit_value;
+
+typedef struct pp_emit_callee { /* a function of its own */
+    uint64_t hash;
+    LLVMValueRef at;
+    LLVMTypeRef type;
+} pp_emit_callee;
+
+typedef struct pp_emit {
+    const pp_emit_target *target;
+    const pp_loop *loop;
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMBuilderRef build;
+    LLVMValueRef function; /* being written */
+    unsigned lanes;
+    LLVMValueRef active; /* lanes that count (bool vector); NULL: all */
+    LLVMValueRef aside;  /* a vector on the stack */
+    unsigned depth;      /* of calls */
+    PP_VEC(pp_emit_callee) callees;
+    ppto_status status;
+    pp_error *err;
+} pp_emit;
+
+/* Keeps the first failure. */
+void pp_emit_fail(pp_emit *e, ppto_status status, const char *what);
+
+/* ---- emit_value.c: types, constants and small helpers ----------------------------------------------------
+ */
+
+LLVMTypeRef pp_emit_element(const pp_emit *e, ppto_dtype dtype);   /* in registers: bool is i1 */
+LLVMTypeRef pp_emit_memory(const pp_emit *e, ppto_dtype dtype);    /* in memory: bool is i8 */
+LLVMTypeRef pp_emit_int(const pp_emit *e, unsigned bits);          /* one element */
+LLVMTypeRef pp_emit_vector(const pp_emit *e, LLVMTypeRef element); /* of `lanes` */
+LLVMTypeRef pp_emit_type(const pp_emit *e, ppto_dtype dtype);      /* vector of the dtype */
+LLVMValueRef pp_emit_constant(pp_emit *e, LLVMTypeRef type,
+                              uint64_t bits); /* vector or element, by its bits */
+LLVMValueRef pp_emit_splat(pp_emit *e, LLVMValueRef element);
+/* Calls an intrinsic overloaded on `types`. */
+LLVMValueRef pp_emit_intrinsic(pp_emit *e, const char *name, LLVMTypeRef *types, unsigned n_types,
+                               LLVMValueRef *args, unsigned n_args);
+LLVMBasicBlockRef pp_emit_block(pp_emit *e, const char *name); /* at the end of the function */
+void pp_emit_attributes(const pp_emit *e, LLVMValueRef function);
+void pp_emit_attribute(const pp_emit *e, LLVMValueRef function, const char *name);
+
+/* ---- emit_scalar.c, emit_cast.c: the rows of scalar.def --------------------------------------------------
+ */
+
+/* from: dtype of the value operands (of select: of the second and third). */
+LLVMValueRef pp_emit_scalar(pp_emit *e, pp_op op, ppto_dtype from, ppto_dtype to,
+                            const pp_emit_value *operand);
+LLVMValueRef pp_emit_cast(pp_emit *e, ppto_dtype from, ppto_dtype to, LLVMValueRef a);
+LLVMValueRef pp_emit_bitcast(pp_emit *e, ppto_dtype from, ppto_dtype to, LLVMValueRef a);
+LLVMValueRef pp_emit_is_nan(pp_emit *e, LLVMValueRef a);                      /* bool vector */
+LLVMValueRef pp_emit_canonical(pp_emit *e, ppto_dtype dtype, LLVMValueRef a); /* other dtypes: a itself */
+
+/* ---- emit_stream.c: memory -------------------------------------------------------------------------------
+ */
+
+LLVMValueRef pp_emit_load(pp_emit *e, ppto_dtype dtype, LLVMValueRef at);     /* `lanes` elements */
+LLVMValueRef pp_emit_load_one(pp_emit *e, ppto_dtype dtype, LLVMValueRef at); /* one element in every lane */
+/* around: past the caches; `at` is aligned to the vector then. */
+void pp_emit_store(pp_emit *e, ppto_dtype dtype, LLVMValueRef at, LLVMValueRef value, bool around);
+/* The first n (an i64, 1 to `lanes`) elements, which are the lanes of e->active; the others load as 0. */
+LLVMValueRef pp_emit_load_part(pp_emit *e, ppto_dtype dtype, LLVMValueRef at, LLVMValueRef n);
+void pp_emit_store_part(pp_emit *e, ppto_dtype dtype, LLVMValueRef at, LLVMValueRef value, LLVMValueRef n);
+LLVMValueRef pp_emit_gather(pp_emit *e, LLVMTypeRef type, LLVMValueRef places); /* a vector of addresses */
+
+/* ---- emit_table.c ----------------------------------------------------------------------------------------
+ */
+
+/* table[index modulo its length]; from: the index's dtype. */
+LLVMValueRef pp_emit_table(pp_emit *e, const pp_table *table, ppto_dtype from, LLVMValueRef index);
+
+/* ---- emit_code.c: instructions, functions ----------------------------------------------------------------
+ */
+
+/* The instruction at `at` of the pools (no STORE); value[] holds what is before it, param[] what PARAM reads.
+ */
+pp_emit_value pp_emit_instr(pp_emit *e, const pp_pools *pools, uint32_t at, const pp_emit_value *value,
+                            const pp_emit_value *param);
+
+/* ---- emit_loop.c ----------------------------------------------------------------------------------------
+ */
+
+#define PP_EMIT_NAME "pp_loop" /* the function of the object */
+/* Writes the function into e->module; lanes are chosen. */
+void pp_emit_loop(pp_emit *e);
+
+#endif

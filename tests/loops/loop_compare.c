@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One loop over random data beside its definition: every element by the reference of the rows.
+ *
+ * Streams end where a page that may not be touched begins, elements lie anywhere, rows apart by any pitch,
+ * outputs may be inputs. Bytes between rows must stay as they were. A NaN that no canonical store wrote may
+ * have any payload. */
+#include "loop_fuzz.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kernel/function_eval.h"
+
+enum { MAX_ELEMENTS = 4096, PAD = 0x5a };
+
+typedef struct area { /* pages, the last one not to be touched */
+    char *pages;
+    size_t bytes;
+} area;
+
+typedef struct data {
+    size_t rows, cols;
+    area in[LF_MAX_STREAMS], out[LF_MAX_STREAMS];
+    pp_stream_at in_at[LF_MAX_STREAMS], out_at[LF_MAX_STREAMS];
+    uint64_t *expected; /* [out][rows][cols] */
+} data;
+
+static bool area_make(size_t bytes, area *out, char **end)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page;
+    out->bytes = whole + page;
+    out->pages = mmap(NULL, out->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (out->pages == MAP_FAILED || mprotect(out->pages + whole, page, PROT_NONE) != 0) return false;
+    memset(out->pages, PAD, whole);
+    *end = out->pages + whole;
+    return true;
+}
+
+static uint64_t read_element(const char *at, size_t size)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, at, size);
+    return bits;
+}
+
+static size_t size_of(uint8_t dtype)
+{
+    return ppto_dtype_size((ppto_dtype)dtype);
+}
+
+/* ---- data ---------------------------------------------------------------------------------------------- */
+
+/* Rows apart by at least their own bytes, or (inputs) all the same; the last element ends at the area's end
+ * or at a whole vector before it. */
+static bool place(lf_random *random, const data *d, const pp_stream *stream, bool output, area *pages,
+                  pp_stream_at *at)
+{
+    const size_t size = size_of(stream->dtype), cols = stream->kind == PP_STREAM_ROW ? 1 : d->cols;
+    size_t pitch = cols * size + (lf_below(random, 2) ? lf_below(random, 40) : 0);
+    const size_t after = lf_below(random, 3) == 0 ? 64 : lf_below(random, 3) == 0 ? lf_below(random, 70) : 0;
+    char *end;
+    if (!output && lf_below(random, 5) == 0) pitch = 0;
+    const size_t bytes = (d->rows - 1) * pitch + cols * size;
+    if (!area_make(bytes + after, pages, &end)) return false;
+    *at = (pp_stream_at){end - after - bytes, (int64_t)pitch};
+    return true;
+}
+
+static void fill(lf_random *random, const data *d, const pp_stream *stream, const pp_stream_at *at)
+{
+    const size_t size = size_of(stream->dtype), cols = stream->kind == PP_STREAM_ROW ? 1 : d->cols;
+    for (size_t r = 0; r < d->rows; r++)
+        for (size_t c = 0; c < cols; c++) {
+            const uint64_t bits = lf_element(random, (ppto_dtype)stream->dtype);
+            memcpy(at->at + (int64_t)r * at->pitch + c * size, &bits, size);
+        }
+}
+
+/* Sometimes output i is written over an input that no other one is. */
+static bool in_place(lf_random *random, const pp_loop *loop, data *d, uint32_t i, uint32_t *used)
+{
+    for (uint32_t k = 0; k < loop->n_in; k++) {
+        if ((*used >> k & 1) != 0 || loop->in[k].kind != PP_STREAM_FULL || lf_below(random, 2)) continue;
+        if (size_of(loop->in[k].dtype) != size_of(loop->out[i].dtype) || d->in_at[k].pitch == 0) continue;
+        *used |= UINT32_C(1) << k;
+        d->out_at[i] = d->in_at[k];
+        return true;
+    }
+    return false;
+}
+
+static bool data_make(lf_random *random, const pp_loop *loop, data *d)
+{
+    uint32_t used = 0;
+    d->cols = 1 + lf_below(random, lf_below(random, 2) ? 300 : 20);
+    d->rows = 1 + lf_below(random, (uint32_t)(MAX_ELEMENTS / d->cols < 8 ? 1 + MAX_ELEMENTS / d->cols : 8));
+    d->expected = pp_calloc((loop->n_out + 1u) * d->rows * d->cols, sizeof *d->expected);
+    if (d->expected == NULL) return false;
+    for (uint32_t i = 0; i < loop->n_in; i++) {
+        if (!place(random, d, &loop->in[i], false, &d->in[i], &d->in_at[i])) return false;
+        fill(random, d, &loop->in[i], &d->in_at[i]);
+    }
+    for (uint32_t i = 0; i < loop->n_out; i++)
+        if (!in_place(random, loop, d, i, &used) &&
+            !place(random, d, &loop->out[i], true, &d->out[i], &d->out_at[i]))
+            return false;
+    return true;
+}
+
+static void data_free(data *d)
+{
+    for (int i = 0; i < LF_MAX_STREAMS; i++) {
+        if (d->in[i].pages != NULL) munmap(d->in[i].pages, d->in[i].bytes);
+        if (d->out[i].pages != NULL) munmap(d->out[i].pages, d->out[i].bytes);
+    }
+    pp_free(d->expected);
+}
+
+/* ---- by definition ------------------------------------------------------------------------------------- */
+
+static uint64_t call(const pp_loop *loop, const pp_function *f, uint32_t first, const uint64_t *value)
+{
+    uint64_t param[sizeof f->param], result[4] = {0};
+    for (unsigned i = 0; i < f->n_params; i++) param[i] = value[loop->operands[first + i]];
+    return pp_function_eval(f, param, result) == PPTO_OK ? result[0] : 0;
+}
+
+static uint64_t evaluate(const pp_loop *loop, const data *d, uint32_t at, size_t r, size_t c,
+                         const uint64_t *value)
+{
+    const pp_instr *i = &loop->code[at];
+    const size_t size = size_of(i->dtype);
+    switch (i->op) {
+    case PP_CONST: return loop->consts[i->imm];
+    case PP_PARAM:
+        return read_element(d->in_at[i->imm].at + (int64_t)r * d->in_at[i->imm].pitch +
+                                (loop->in[i->imm].kind == PP_STREAM_FULL ? c * size : 0),
+                            size);
+    case PP_TABLE: {
+        const ppto_dtype from = (ppto_dtype)loop->code[i->a].dtype;
+        const uint64_t index = pp_scalar_eval(PP_CAST, from, PPTO_U32, value[i->a], 0, 0);
+        return loop->tables[i->imm].bits[index & (loop->tables[i->imm].length - 1)];
+    }
+    case PP_CALL: return call(loop, loop->callees[i->imm], i->a, value);
+    case PP_COLD: return value[i->a] ? call(loop, loop->callees[i->imm], i->c, value) : value[i->b];
+    default:
+        return pp_scalar_eval((pp_op)i->op, pp_instr_operand_dtype(loop->code, i, i->op == PP_SELECT ? 1 : 0),
+                              (ppto_dtype)i->dtype, value[i->a], value[i->b], value[i->c]);
+    }
+}
+
+static void expect(const pp_loop *loop, const data *d)
+{
+    for (size_t r = 0; r < d->rows; r++)
+        for (size_t c = 0; c < d->cols; c++) {
+            uint64_t value[LF_MAX_CODE] = {0};
+            for (uint32_t at = 0; at < loop->n_code; at++) {
+                const pp_instr *i = &loop->code[at];
+                if (i->op != PP_STORE)
+                    value[at] = evaluate(loop, d, at, r, c, value);
+                else
+                    d->expected[(i->imm * d->rows + r) * d->cols + c] = value[i->a];
+            }
+        }
+}
+
+static bool is_nan(ppto_dtype dtype, uint64_t bits)
+{
+    return pp_dtype_is_float(dtype) && pp_scalar_eval(PP_NE, dtype, PPTO_BOOL, bits, bits, 0) != 0;
+}
+
+static bool agrees(const pp_stream *stream, uint64_t got, uint64_t wanted)
+{
+    const ppto_dtype dtype = (ppto_dtype)stream->dtype;
+    if (!is_nan(dtype, wanted)) return got == wanted;
+    return stream->canonical ? got == pp_dtype_canonical_nan(dtype) : is_nan(dtype, got);
+}
+
+static const char *check_row(const pp_loop *loop, const data *d, uint32_t i, size_t r, char *text)
+{
+    const size_t size = size_of(loop->out[i].dtype), row_bytes = d->cols * size;
+    const char *row = d->out_at[i].at + (int64_t)r * d->out_at[i].pitch;
+    for (size_t c = 0; c < d->cols; c++) {
+        const uint64_t got = read_element(row + c * size, size),
+                       wanted = d->expected[(i * d->rows + r) * d->cols + c];
+        if (agrees(&loop->out[i], got, wanted)) continue;
+        snprintf(text, 256, "output %u at [%zu of %zu][%zu of %zu]: %" PRIx64 ", expected %" PRIx64, i, r,
+                 d->rows, c, d->cols, got, wanted);
+        return text;
+    }
+    for (size_t k = row_bytes; r + 1 < d->rows && k < (size_t)d->out_at[i].pitch; k++)
+        if ((unsigned char)row[k] != PAD) {
+            snprintf(text, 256, "output %u: a byte between its rows %zu and %zu was written", i, r, r + 1);
+            return text;
+        }
+    return NULL;
+}
+
+const char *lf_compare(lf_random *random, const pp_loop *loop, pp_loop_fn fn, char *text)
+{
+    data d = {0};
+    const char *wrong = NULL;
+    if (!data_make(random, loop, &d)) {
+        data_free(&d);
+        return "no memory";
+    }
+    expect(loop, &d);
+    fn(d.rows, d.cols, d.in_at, d.out_at);
+    for (uint32_t i = 0; i < loop->n_out && wrong == NULL; i++)
+        for (size_t r = 0; r < d.rows && wrong == NULL; r++) wrong = check_row(loop, &d, i, r, text);
+    data_free(&d);
+    return wrong;
+}
