@@ -65,6 +65,9 @@ void pp_executor_left(pp_executor *executor);
 
 /* What a task returns that somebody else completes, with pp_dispatch_complete. */
 #define PP_STEP_ASYNC ((ppto_status)1)
+/* It is completed with this when it was asked to withdraw and did: no failure, but what needs it is skipped.
+ */
+#define PP_STEP_WITHDRAWN ((ppto_status)2)
 
 typedef struct pp_step {
     /* Runs one task; E_… with text in err; *position as in devices/device.h. Any thread. */
@@ -79,8 +82,10 @@ typedef struct pp_step {
     bool prompt;       /* takes no time, and others outside may wait for it: before all that compute */
     bool waits;        /* run may return PP_STEP_ASYNC; then it is completed exactly once, or withdrawn */
     /* The run is over: how many tasks that wait will not be completed any more (those are taken back); the
-     * others still will be. May be called again. NULL: none. Called without a lock, on the run's caller. */
-    uint32_t (*withdraw)(void *object);
+     * others still will be. counts: a failure of the step would be that of the run, as it stands before the
+     * one that ended it; so only what may never come must be given up. May be called again. NULL: none.
+     * Called without a lock, on the run's caller, also while the step begins. */
+    uint32_t (*withdraw)(void *object, bool counts);
     /* Called instead of run when the step (one phase, one task) is skipped. origin: the step that failed, or
      * this one when the run was cancelled. NULL: nothing is called. */
     void (*skipped)(void *object, ppto_status why, uint32_t origin);

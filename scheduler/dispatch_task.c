@@ -199,6 +199,10 @@ void pp_dispatch_arrive(pp_dispatch *dispatch, uint32_t step, uint32_t task, ppt
                                     begun->start_ns, pp_clock_ns()},
                   true);
     if (status == PPTO_OK) return;
+    if (status == PP_STEP_WITHDRAWN) {
+        pp_dispatch_spoil(dispatch, step, step);
+        return;
+    }
     pp_error own = {.code = PPTO_OK};
     if (error != NULL) own = *error;
     note_failure(dispatch, &(pp_failure){.step = step, .task = task, .position = INT64_MAX, .status = status},
@@ -210,7 +214,7 @@ uint32_t pp_dispatch_take_back(pp_dispatch *dispatch, uint32_t step)
     const pp_step *of = &dispatch->steps[step];
     if (of->withdraw == NULL || atomic_load_explicit(&dispatch->away[step], memory_order_acquire) == 0)
         return 0;
-    uint32_t taken = of->withdraw(of->object);
+    uint32_t taken = of->withdraw(of->object, !pp_dispatch_skips(dispatch, step));
     if (taken == 0) return 0;
     atomic_fetch_sub_explicit(&dispatch->away[step], taken, memory_order_relaxed);
     pp_dispatch_spoil(dispatch, step, step);

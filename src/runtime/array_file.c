@@ -176,6 +176,22 @@ ppto_status pp_array_file_reader(pp_array_file *file, pp_reader *reader, bool *o
     return pp_fail(err, PPTO_E_FORMAT, "the file holds another array than when it was opened");
 }
 
+static pp_tag tag_of_file(const ppto_array *array)
+{
+    return (pp_tag){.kind = PP_BLOCK_DATA,
+                    .operator_name = "read",
+                    .site = {.file = array->file->path},
+                    .dtype = ppto_dtype_name(array->dtype),
+                    .hold = PP_HOLD_PENDING};
+}
+
+ppto_status pp_array_for_file(const ppto_array *array, ppto_array **out, pp_error *err)
+{
+    const pp_tag tag = tag_of_file(array);
+    *out = NULL;
+    return pp_array_new(array->ctx, &tag, array->dtype, array->rank, array->shape, out, err);
+}
+
 ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, const pp_files_watch *watch,
                                pp_error *err)
 {
@@ -183,11 +199,7 @@ ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, const 
     pp_reader reader; /* a position of its own: several runs may read the file */
     bool owned;
     pp_error why = {0};
-    const pp_tag tag = {.kind = PP_BLOCK_DATA,
-                        .operator_name = "read",
-                        .site = {.file = file->path},
-                        .dtype = ppto_dtype_name(array->dtype),
-                        .hold = PP_HOLD_PENDING};
+    const pp_tag tag = tag_of_file(array);
     *out = NULL;
     ppto_status status = pp_array_file_reader(file, &reader, &owned, &why);
     if (status == PPTO_OK) status = read_whole(array->ctx, &tag, &reader, watch, out, &why);

@@ -71,9 +71,12 @@ static ppto_status room(ppto_program *p)
     p->donated = pp_calloc(p->plan->inputs.n + 1, sizeof *p->donated);
     p->sinks = pp_calloc(p->plan->flat.outputs.n + 1, sizeof *p->sinks);
     p->names = pp_calloc(p->plan->flat.outputs.n + 1, sizeof *p->names);
-    p->staged = pp_calloc(p->plan->flat.outputs.n + 1, sizeof *p->staged);
+    size_t n_files = p->plan->inputs.n + p->plan->flat.outputs.n;
+    p->file_at = pp_calloc(n_files + 1, sizeof *p->file_at);
+    p->file_origin = pp_calloc(n_files + 1, sizeof *p->file_origin);
     p->key = pp_calloc(pp_instance_key_size(p->plan) + 1, sizeof *p->key);
-    return p->inputs && p->outputs && p->donated && p->sinks && p->names && p->staged && p->key
+    return p->inputs && p->outputs && p->donated && p->sinks && p->names && p->file_at && p->file_origin &&
+                   p->key
                ? PPTO_OK
                : PPTO_E_NOMEM;
 }
@@ -182,7 +185,8 @@ void ppto_program_destroy(ppto_program *p)
     for (size_t i = 0; i < p->n_known; i++) pp_free(p->known_names[i]);
     pp_free(p->sinks);
     pp_free(p->names);
-    pp_free(p->staged);
+    pp_free(p->file_at);
+    pp_free(p->file_origin);
     pp_plan_release(p->plan);
     pp_free(p->known_names);
     pp_free(p->inputs);
@@ -285,6 +289,13 @@ ppto_status ppto_program_donate(ppto_program *p, size_t i, bool donate)
     return PPTO_OK;
 }
 
+/* What goes there now is not the graph's. */
+static void forget_sink(ppto_program *p, size_t i)
+{
+    p->file_at[p->plan->inputs.n + i] = 0;
+    p->file_origin[p->plan->inputs.n + i] = (pp_origin){NULL, {NULL, NULL, 0, 0}, 0};
+}
+
 ppto_status ppto_program_bind_output_at(ppto_site site, ppto_program *p, size_t i, ppto_array *array)
 {
     if (!p || i >= p->plan->flat.outputs.n)
@@ -297,7 +308,7 @@ ppto_status ppto_program_bind_output_at(ppto_site site, ppto_program *p, size_t 
     if (array) {
         pp_free(p->sinks[i]);
         p->sinks[i] = NULL;
-        p->staged[i] = false;
+        forget_sink(p, i);
     }
     return PPTO_OK;
 }
@@ -314,7 +325,7 @@ ppto_status ppto_program_bind_sink(ppto_program *p, size_t i, const char *path)
     if (path && !own) return pp_report_new(PPTO_E_NOMEM, "out of memory");
     pp_free(p->sinks[i]);
     p->sinks[i] = own;
-    p->staged[i] = false;
+    forget_sink(p, i);
     if (own) replace(PPTO_HERE, &p->outputs[i], NULL);
     return PPTO_OK;
 }

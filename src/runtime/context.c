@@ -14,7 +14,7 @@ extern const char pp_library_text[], pp_functions_text[];
 extern const pp_shelf_row pp_library_rows[];
 extern const size_t pp_library_rows_n;
 
-enum { MAX_IDLE_KERNELS = 1024 };
+enum { MAX_IDLE_KERNELS = 1024, FEW = 64 << 10 };
 
 static _Thread_local pp_error thread_error;
 
@@ -97,6 +97,7 @@ ppto_status ppto_context_create(ppto_context **out, const ppto_options *options)
     ppto_context *ctx = pp_calloc(1, sizeof *ctx);
     if (!ctx) return pp_report_new(PPTO_E_NOMEM, "out of memory");
     pthread_mutex_init(&ctx->machine_lock, NULL);
+    ctx->few = FEW;
     ppto_status status = pp_settings_read(options, &ctx->settings, &err);
     if (status == PPTO_OK && ctx->settings.topology)
         status = pp_machine_open(ctx->settings.topology, &ctx->machine, &err);

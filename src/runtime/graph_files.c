@@ -58,7 +58,6 @@ static ppto_status record_source(ppto_graph *g, ppto_array *array, ppto_site sit
     if (status == PPTO_OK) status = pp_graph_same(g->graph, input, "open", site, out);
     if (status != PPTO_OK) return status;
     source.node = out->node;
-    if (array->file) array->file->on_stream = pp_graph_stream_of(g->graph, out->node) != NULL;
     pp_array_hold(array, PP_HOLD_BINDING, site);
     return pp_vec_push(&g->sources, source);
 }
@@ -104,25 +103,34 @@ void pp_graph_files_free(ppto_graph *g)
 
 /* ---- programs ------------------------------------------------------------------------------------------ */
 
+/* Where the node of a file stands, for the step that moves it. Returns the stream. */
+static uint32_t place(ppto_program *p, const ppto_graph *g, uint32_t node, size_t file)
+{
+    pp_node_info info = pp_graph_node(g->graph, node);
+    uint32_t stream = pp_sync_number(p->sync, pp_graph_stream_of(g->graph, node));
+    if (stream != 0) p->file_at[file] = pp_file_word(stream, info.level);
+    p->file_origin[file] = (pp_origin){file < p->plan->inputs.n ? "open" : "sink", info.site, info.stack};
+    return stream;
+}
+
 /* The file is loaded into the program's input of that name. The plan may be an equal graph's. */
 static void bind_source(ppto_program *p, const ppto_graph *g, const pp_graph_source *source)
 {
-    const void *stream = pp_graph_stream_of(g->graph, source->node);
     for (size_t i = 0; i < p->plan->inputs.n; i++) {
         if (strcmp(source->name, p->plan->inputs.at[i].name) != 0) continue;
         p->inputs[i] = pp_array_hold(source->array, PP_HOLD_BINDING, PPTO_HERE);
-        if (stream && p->sync) pp_sync_mark(p->sync, stream, false);
+        (void)place(p, g, source->node, i);
     }
 }
 
-static ppto_status bind_sink(ppto_program *p, size_t i, const pp_graph_sink *sink, const void *stream,
+static ppto_status bind_sink(ppto_program *p, const ppto_graph *g, size_t i, const pp_graph_sink *sink,
                              pp_error *err)
 {
     for (size_t k = 0; k < i; k++)
         if (p->sinks[k] && pp_files_same(p->sinks[k], sink->path))
             return pp_fail(err, PPTO_E_VALUE, "compile: outputs %zu and %zu both go to %s", k, i, sink->path);
-    if (stream) pp_sync_mark(p->sync, stream, true);
-    p->staged[i] = stream != NULL;
+    uint32_t stream = place(p, g, sink->ref.node, p->plan->inputs.n + i);
+    if (stream != 0) pp_sync_stores(p->sync, stream);
     p->sinks[i] = pp_strdup(sink->path);
     return p->sinks[i] ? PPTO_OK : PPTO_E_NOMEM;
 }
@@ -151,7 +159,7 @@ ppto_status pp_graph_files_bind(ppto_program *p, const ppto_graph *g, const pp_r
     for (size_t i = 0; i < n; i++) {
         const pp_graph_sink *sink = sink_of(g, outputs[i]);
         if (sink) PP_TRY(check_inner(g, sink, outputs, n, err));
-        if (sink) PP_TRY(bind_sink(p, i, sink, pp_graph_stream_of(g->graph, sink->ref.node), err));
+        if (sink) PP_TRY(bind_sink(p, g, i, sink, err));
     }
     return PPTO_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "runtime/file_steps.h"
 #include "runtime/instance_parts.h"
 
 enum { MAX_IDLE = 8 };
@@ -97,6 +98,19 @@ static ppto_status output_shapes(pp_instance *in, pp_error *err)
     return PPTO_OK;
 }
 
+/* The words of files are the end of the key. */
+static ppto_status find_schedule(pp_instance *in)
+{
+    size_t n = in->plan->inputs.n + in->plan->flat.outputs.n;
+    const int64_t *files = in->key + in->n_key - n;
+    in->schedule = &in->plan->schedule;
+    for (size_t i = 0; i < n && !in->files; i++)
+        if (files[i] != 0) in->files = files;
+    if (!in->files) return PPTO_OK;
+    in->schedule = &in->own;
+    return pp_schedule_make(in->plan, files, &in->own);
+}
+
 static ppto_status make(pp_plan *plan, ppto_array *const *inputs, const int64_t *key, size_t n_key,
                         pp_instance **out, pp_error *err)
 {
@@ -113,6 +127,7 @@ static ppto_status make(pp_plan *plan, ppto_array *const *inputs, const int64_t 
     if (status == PPTO_OK) {
         memcpy(in->key, key, n_key * sizeof *key);
         in->names = in->key;
+        status = find_schedule(in);
     }
     if (status == PPTO_OK) status = pp_instance_check(plan, in->names, err);
     if (status == PPTO_OK) status = output_shapes(in, err);
@@ -134,6 +149,8 @@ void pp_instance_destroy(pp_instance *in)
     for (size_t g = 0; in->groups && g < in->plan->fused.groups.n; g++)
         if (in->groups[g].launch) in->groups[g].device->launch_destroy(in->groups[g].launch);
     pp_layout_free(&in->layout);
+    pp_schedule_free(&in->own);
+    pp_file_steps_destroy(in);
     pp_arena_free(&in->arena);
     pp_free(in);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What fixes an instance: the arrays bound must agree with the declared inputs, which gives the named sizes
- * their values, and their strides do the rest. */
+ * their values; their strides, and which of them stay in files, do the rest. */
 #include "runtime/runtime.h"
 
 static ppto_status mismatch(const pp_plan *plan, const pp_plan_input *input, const ppto_array *a,
@@ -70,15 +70,35 @@ size_t pp_instance_key_size(const pp_plan *plan)
 {
     size_t n = pp_sizes_names(pp_types_sizes(plan->types));
     for (size_t i = 0; i < plan->inputs.n; i++) n += pp_type_get(plan->types, plan->inputs.at[i].type)->rank;
-    return n;
+    return n + plan->inputs.n + plan->flat.outputs.n;
 }
 
-ppto_status pp_instance_key(const pp_plan *plan, ppto_array *const *inputs, int64_t *key, pp_error *err)
+bool pp_input_is_number(const pp_plan *plan, size_t i)
 {
+    return pp_type_get(plan->types, plan->inputs.at[i].type)->weak;
+}
+
+/* Behind sizes and strides. */
+static void add_files(const ppto_program *p, ppto_array *const *inputs, int64_t *words)
+{
+    const pp_plan *plan = p->plan;
+    size_t n = plan->inputs.n;
+    for (size_t i = 0; i < n; i++) {
+        words[i] = 0;
+        if (!inputs[i]->file || pp_input_is_number(plan, i)) continue;
+        words[i] = p->file_at[i] != 0 ? p->file_at[i] : pp_file_word(0, 0);
+    }
+    for (size_t i = 0; i < plan->flat.outputs.n; i++) words[n + i] = 0;
+}
+
+ppto_status pp_instance_key(const ppto_program *p, ppto_array *const *inputs, int64_t *key, pp_error *err)
+{
+    const pp_plan *plan = p->plan;
     PP_TRY(pp_instance_sizes(plan, inputs, key, err));
     size_t at = pp_sizes_names(pp_types_sizes(plan->types));
     for (size_t i = 0; i < plan->inputs.n; i++)
         for (int d = 0; d < pp_type_get(plan->types, plan->inputs.at[i].type)->rank; d++)
             key[at++] = inputs[i]->stride[d];
+    add_files(p, inputs, key + at);
     return PPTO_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/domains.h"
+#include "runtime/file_steps.h"
 #include "runtime/instance_parts.h"
 
 enum { MAX_PARALLEL = 4096 /* steps planned for any order; more run one by one */ };
@@ -36,10 +37,10 @@ static ppto_status list_buffers(pp_instance *in, buffer_list *b, pp_error *err)
             uint64_t bytes;
             if (plan->fused.result[prim]) continue;
             PP_TRY(pp_instance_shape(plan, in->names, prim, shape, &bytes, err));
-            PP_TRY(add_buffer(b, bytes, plan->step_of_group[g], &b->of_prim[prim]));
+            PP_TRY(add_buffer(b, bytes, in->schedule->step_of_group[g], &b->of_prim[prim]));
         }
         if (in->groups[g].geometry.shared_bytes)
-            PP_TRY(add_buffer(b, in->groups[g].geometry.shared_bytes, plan->step_of_group[g],
+            PP_TRY(add_buffer(b, in->groups[g].geometry.shared_bytes, in->schedule->step_of_group[g],
                               &in->groups[g].shared_buffer));
     }
     return PPTO_OK;
@@ -76,7 +77,7 @@ static ppto_status list_uses(pp_instance *in, buffer_list *b)
                 uint32_t buffer = buffer_read(b, &plan->lowered[g].tensors.at[t]);
                 if (buffer == UINT32_MAX) continue;
                 pp_layout_buffer *row = &b->rows.at[buffer];
-                if (fill) b->uses.at[row->uses - b->uses.at + row->n_uses] = plan->step_of_group[g];
+                if (fill) b->uses.at[row->uses - b->uses.at + row->n_uses] = in->schedule->step_of_group[g];
                 row->n_uses++;
             }
     }
@@ -174,9 +175,13 @@ static void group_step(pp_instance *in, uint32_t g, pp_step *out)
 
 static void fill_step(pp_instance *in, uint32_t step, pp_step *out)
 {
-    const pp_plan_step *of = &in->plan->steps.at[step];
+    const pp_plan_step *of = &in->schedule->steps.at[step];
     if (of->kind == PP_STEP_GROUP) {
         group_step(in, of->which, out);
+        return;
+    }
+    if (of->kind == PP_STEP_LOAD || of->kind == PP_STEP_STORE) {
+        pp_file_step_fill(in, step, out);
         return;
     }
     in->sync_steps[step] = (pp_sync_step){in, step};
@@ -186,7 +191,8 @@ static void fill_step(pp_instance *in, uint32_t step, pp_step *out)
 static ppto_status make_steps(pp_instance *in, const uint32_t *first, const uint32_t *needs, pp_error *err)
 {
     pp_plan *plan = in->plan;
-    uint32_t n = (uint32_t)plan->steps.n;
+    uint32_t n = (uint32_t)in->schedule->steps.n;
+    PP_TRY(pp_file_steps_make(in, err));
     if (plan->flat.n_streams != 0) {
         in->sync_steps = pp_arena_alloc(&in->arena, n * sizeof *in->sync_steps);
         if (!in->sync_steps) return PPTO_E_NOMEM;
@@ -227,8 +233,8 @@ static ppto_status open_list(pp_instance *in, buffer_list *b, pp_error *err)
 static ppto_status lay_out_list(pp_instance *in, const buffer_list *b, bool serial, const uint32_t *first,
                                 const uint32_t *needs, pp_error *err)
 {
-    pp_layout_problem problem = {b->rows.at, (uint32_t)b->rows.n, (uint32_t)in->plan->steps.n, first, needs,
-                                 serial};
+    pp_layout_problem problem = {
+        b->rows.at, (uint32_t)b->rows.n, (uint32_t)in->schedule->steps.n, first, needs, serial};
     PP_TRY(pp_layout_plan(&problem, &in->layout));
     if (PP_PLAN_VERIFY && b->rows.n <= 512) PP_TRY(pp_layout_verify(&problem, &in->layout, err));
     pp_instance_watch(in, b->rows.at, b->rows.n, b->of_prim);
@@ -241,10 +247,11 @@ ppto_status pp_instance_lay_out(pp_instance *in, pp_error *err)
     pp_plan *plan = in->plan;
     buffer_list b = {0};
     uint32_t *first = NULL, *needs = NULL;
-    /* with streams one worker, too, goes on with what is ready while something waits */
-    bool serial = (pp_executor_workers(plan->ctx->executor) == 1 && plan->flat.n_streams == 0) ||
-                  plan->steps.n > MAX_PARALLEL;
-    ppto_status status = pp_plan_needs(plan, serial, &first, &needs);
+    /* with streams or files one worker, too, goes on with what is ready while something waits */
+    bool waits = plan->flat.n_streams != 0 || in->files;
+    bool serial =
+        (pp_executor_workers(plan->ctx->executor) == 1 && !waits) || in->schedule->steps.n > MAX_PARALLEL;
+    ppto_status status = pp_schedule_needs(in->schedule, serial, &first, &needs);
     if (status == PPTO_OK) status = open_list(in, &b, err);
     if (status == PPTO_OK) status = lay_out_list(in, &b, serial, first, needs, err);
     pp_free(first);

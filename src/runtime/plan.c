@@ -35,15 +35,6 @@ uint32_t pp_plan_culprit(const pp_plan *plan, size_t group)
     return g->roots.at[g->roots.n - 1].prim;
 }
 
-const pp_origin *pp_plan_step_origin(const pp_plan *plan, uint32_t step)
-{
-    if (step >= plan->steps.n) return NULL;
-    const pp_plan_step *of = &plan->steps.at[step];
-    if (of->kind == PP_STEP_SYNC) return &plan->origins[plan->flat.syncs.at[of->which].origin];
-    if (of->kind != PP_STEP_GROUP || plan->fused.groups.at[of->which].roots.n == 0) return NULL;
-    return pp_plan_origin(plan, pp_plan_culprit(plan, of->which));
-}
-
 static void plan_free(pp_plan *plan)
 {
     while (plan->idle) {
@@ -74,10 +65,7 @@ static void plan_free(pp_plan *plan)
     pp_free(plan->origins);
     pp_free(plan->contiguous);
     pp_free(plan->readers);
-    pp_vec_free(&plan->steps);
-    pp_vec_free(&plan->needs);
-    pp_free(plan->first_need);
-    pp_free(plan->step_of_group);
+    pp_schedule_free(&plan->schedule);
     pp_arena_free(&plan->arena);
     pp_free(plan);
 }
@@ -191,7 +179,7 @@ static ppto_status fuse(pp_plan *plan, bool optimise)
     int64_t at = pp_clock_ns();
     PP_TRY(pp_fuse(&plan->flat, optimise, &plan->fused));
     PP_TRY(passed(plan, PP_PLAN_FUSE, 0, PP_CACHE_NONE, &at));
-    PP_TRY(pp_plan_schedule(plan));
+    PP_TRY(pp_schedule_make(plan, NULL, &plan->schedule));
     return passed(plan, PP_PLAN_SCHEDULE, 0, PP_CACHE_NONE, &at);
 }
 

@@ -169,28 +169,42 @@ static void print_bound(const pp_report_sizes *s, size_t group, uint32_t tensor,
         pp_text_add(out, " %s%" PRIu32, bound->from == PP_FROM_OUTPUT ? "result " : "buffer ", bound->which);
 }
 
-static void print_needs(const pp_plan *plan, uint32_t step, pp_text *out)
+static void print_needs(const pp_schedule *schedule, uint32_t step, pp_text *out)
 {
-    uint32_t first = plan->first_need[step];
-    print_list("after steps", plan->needs.at + first, plan->first_need[step + 1] - first, out);
+    uint32_t first = schedule->first_need[step];
+    print_list("after steps", schedule->needs.at + first, schedule->first_need[step + 1] - first, out);
 }
 
-static void print_sync_step(const ppto_program *program, uint32_t step, pp_text *out)
+static void print_sync_step(const pp_report_sizes *s, uint32_t step, pp_text *out)
 {
-    const pp_plan_step *of = &program->plan->steps.at[step];
-    const char *stream = pp_program_stream(program, of->stream);
+    const pp_plan_step *of = &s->instance->schedule->steps.at[step];
+    const char *stream = pp_program_stream(s->program, of->stream);
     if (of->kind == PP_STEP_SYNC)
         pp_text_add(out, "step %" PRIu32 ": sync point %" PRIu32 " of stream %s\n", step, of->which, stream);
     else
         pp_text_add(out, "step %" PRIu32 ": %s stream %s\n", step,
                     of->kind == PP_STEP_GATE ? "enters" : "leaves", stream);
-    print_needs(program->plan, step, out);
+    print_needs(s->instance->schedule, step, out);
+}
+
+static void print_file_step(const pp_report_sizes *s, uint32_t step, pp_text *out)
+{
+    const pp_plan_step *of = &s->instance->schedule->steps.at[step];
+    if (of->kind == PP_STEP_LOAD)
+        pp_text_add(out, "step %" PRIu32 ": loads %s from %s", step,
+                    s->program->plan->inputs.at[of->which].name, s->inputs[of->which]->file->path);
+    else
+        pp_text_add(out, "step %" PRIu32 ": stores result %" PRIu32 " to %s", step, of->which,
+                    s->program->sinks[of->which]);
+    print_stream(s->program, of->stream, out);
+    pp_text_add(out, "\n");
+    print_needs(s->instance->schedule, step, out);
 }
 
 static void print_group_step(const pp_report_sizes *s, uint32_t step, pp_text *out)
 {
     const pp_plan *plan = s->program->plan;
-    uint32_t g = plan->steps.at[step].which;
+    uint32_t g = s->instance->schedule->steps.at[step].which;
     const pp_lowered *l = &plan->lowered[g];
     const pp_instance_group *group = &s->instance->groups[g];
     pp_text_add(out, "step %" PRIu32 ": %s", step, pp_report_kind(plan, g));
@@ -199,7 +213,7 @@ static void print_group_step(const pp_report_sizes *s, uint32_t step, pp_text *o
     for (uint32_t p = 0; p < group->geometry.phases; p++)
         pp_text_add(out, " %" PRIu32, group->geometry.tasks[p]);
     pp_text_add(out, ", scratch %zu bytes a task\n", group->geometry.scratch_bytes);
-    print_needs(plan, step, out);
+    print_needs(s->instance->schedule, step, out);
     for (int output = 0; output < 2; output++) {
         pp_text_add(out, "  %s", output ? "writes" : "reads");
         for (uint32_t t = 0; t < l->tensors.n; t++)
@@ -231,25 +245,26 @@ static void print_buffers(const pp_report_sizes *s, pp_text *out)
                         " bytes, written by step %" PRIu32 "\n",
                         bound->which, layout->offset[bound->which],
                         tensor_bytes(&group->tensors[t], plan->lowered[g].program->tensors[t].dtype),
-                        plan->step_of_group[g]);
+                        s->instance->schedule->step_of_group[g]);
         }
         if (group->shared_buffer != UINT32_MAX)
             pp_text_add(out,
                         "  buffer %" PRIu32 ": offset %" PRIu64 ", %zu bytes, partial states of step %" PRIu32
                         "\n",
                         group->shared_buffer, layout->offset[group->shared_buffer],
-                        group->geometry.shared_bytes, plan->step_of_group[g]);
+                        group->geometry.shared_bytes, s->instance->schedule->step_of_group[g]);
     }
 }
 
 void pp_report_plan(const pp_report_sizes *s, pp_text *out)
 {
-    const pp_plan *plan = s->program->plan;
-    for (uint32_t i = 0; i < plan->steps.n; i++)
-        if (plan->steps.at[i].kind == PP_STEP_GROUP)
-            print_group_step(s, i, out);
-        else
-            print_sync_step(s->program, i, out);
+    const pp_schedule *schedule = s->instance->schedule;
+    for (uint32_t i = 0; i < schedule->steps.n; i++) switch (schedule->steps.at[i].kind) {
+        case PP_STEP_GROUP: print_group_step(s, i, out); break;
+        case PP_STEP_LOAD:
+        case PP_STEP_STORE: print_file_step(s, i, out); break;
+        default: print_sync_step(s, i, out);
+        }
     pp_report_syncs(s->program, "", "", out);
     print_buffers(s, out);
     pp_text_add(out,

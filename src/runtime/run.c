@@ -3,6 +3,7 @@
  * results over. Read pp_run_program. */
 #include <string.h>
 
+#include "runtime/file_steps.h"
 #include "runtime/run_parts.h"
 
 /* Inputs that are read linearly must be row-major: copied when they are not, and the copy is counted and
@@ -45,7 +46,7 @@ static ppto_status get_instance(pp_run_state *r, size_t n_key)
 static ppto_status fix_sizes(pp_run_state *r)
 {
     size_t n = pp_instance_key_size(r->plan);
-    PP_TRY(pp_instance_key(r->plan, r->inputs, r->p->key, r->err));
+    PP_TRY(pp_instance_key(r->p, r->inputs, r->p->key, r->err));
     if (r->p->instance && memcmp(r->p->instance->key, r->p->key, n * sizeof *r->p->key) != 0) {
         pp_instance_put(r->p->instance);
         r->p->instance = NULL;
@@ -86,7 +87,7 @@ static void tell_failure(pp_run_state *r, uint32_t step, ppto_status status, con
 {
     char place[PP_SITE_ROOM] = "";
     pp_text where = {0}, values = {0};
-    const pp_origin *origin = pp_plan_step_origin(r->plan, step);
+    const pp_origin *origin = pp_step_origin(r->p, r->in->schedule, step);
     bool known = origin && origin->site.file;
     if (r->control->run || !origin) pp_run_where(r, &where);
     if (known) pp_site_text(&origin->site, place, sizeof place);
@@ -106,6 +107,9 @@ static ppto_status dispatch(pp_run_state *r)
     pp_run_options options = {.log = p->log_on ? p->log.at : NULL, .log_cap = p->log.cap, .log_n = &p->log_n};
     p->log_n = 0;
     r->in->sync = p->sync;
+    r->in->program = p;
+    r->in->inputs = r->inputs;
+    pp_file_steps_begin(r->in);
     options.cancel = r->control->cancel;
     options.deadline_ns = r->control->deadline_ns;
     options.keep_going = r->control->keep_going;
@@ -117,6 +121,7 @@ static ppto_status dispatch(pp_run_state *r)
     r->dispatched = true;
     ppto_status status = pp_dispatch_run(r->in->dispatch, &options, &failed, &inner);
     if (r->control->run) pp_run_watch(r->control->run, NULL);
+    pp_file_steps_end(r->in);
     if (status == PPTO_OK) return PPTO_OK;
     r->partly = options.keep_going;
     tell_failure(r, failed, status, inner.text[0] ? inner.text : ppto_status_text(status));
@@ -143,8 +148,8 @@ static void count_launches(pp_run_state *r)
 static bool is_there(const pp_run_state *r, size_t output)
 {
     uint32_t group = r->plan->fused.stored_in[r->plan->flat.outputs.at[output]];
-    return !r->partly ||
-           (group != PP_NONE && pp_dispatch_succeeded(r->in->dispatch, r->plan->step_of_group[group]));
+    return !r->partly || (group != PP_NONE &&
+                          pp_dispatch_succeeded(r->in->dispatch, r->in->schedule->step_of_group[group]));
 }
 
 /* Results that are the same value twice, and arrays of the caller that an input lies in. */
@@ -168,20 +173,16 @@ ppto_status pp_run_prepare(ppto_program *p, uint64_t *bytes, pp_error *err)
     return PPTO_OK;
 }
 
-/* Where the run reads inputs before its first step, their streams must be its own: those of sources if
- * nothing else is read, else all. */
+/* Where the run reads inputs before its first step, its streams must be its own. */
 static ppto_status before_reading(const pp_run_state *r)
 {
-    bool any = false, others = false;
+    bool any = false;
     for (size_t i = 0; i < r->plan->inputs.n; i++) {
         const ppto_array *a = r->p->inputs[i];
-        bool reads = a && (a->file || (r->plan->contiguous[i] && !pp_array_contiguous(a)));
-        any |= reads;
-        others |= reads && !(a->file && a->file->on_stream);
+        any |= a && a->file && pp_input_is_number(r->plan, i);
+        any |= a && !a->file && r->plan->contiguous[i] && !pp_array_contiguous(a);
     }
-    if (!any) return PPTO_OK;
-    return others ? pp_sync_pass(r->p->sync, r->control, r->err)
-                  : pp_sync_pass_loads(r->p->sync, r->control, r->err);
+    return any ? pp_sync_pass(r->p->sync, r->control, r->err) : PPTO_OK;
 }
 
 /* Does it write results after its last step, beside those whose stream says so? */
@@ -189,7 +190,8 @@ static bool writes_after(const pp_run_state *r)
 {
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
         const ppto_array *given = r->p->outputs[i];
-        if ((r->p->sinks[i] && !r->p->staged[i]) || (given && given != r->results[pp_run_first_of(r, i)]))
+        if ((r->p->sinks[i] && r->p->file_at[r->plan->inputs.n + i] == 0) ||
+            (given && given != r->results[pp_run_first_of(r, i)]))
             return true;
     }
     return false;
@@ -225,7 +227,7 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
     pp_run_predict(r);
     PP_TRY(pp_run_check_limit(r));
     PP_TRY(pp_numbers_eval(r->plan, r->in->names, r->inputs, r->p->literals, r->in->value, r->err));
-    PP_TRY(pp_tracing_plan(&r->tracing, r->p, r->in->names, r->in->n_names));
+    PP_TRY(pp_tracing_plan(&r->tracing, r->p, r->in->key, r->in->n_key));
     if (r->p->uncounted) pp_instance_count(r->in, false);
     PP_TRY(pp_dispatch_reserve(r->in->dispatch, r->err));
     pp_pool_count(pool, &before);

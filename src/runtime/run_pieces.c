@@ -49,12 +49,18 @@ bool pp_run_goes_on(const pp_run_state *r, ppto_status status)
     return r->control->keep_going && status != PPTO_E_CANCELLED && status != PPTO_E_DEADLINE;
 }
 
-/* What stays in files, into memory: for a run in one piece. */
+/* For a run in one piece: memory for what stays in files and its steps load; numbers are read now. */
 ppto_status pp_run_load_files(pp_run_state *r)
 {
     const pp_files_watch watch = pp_progress_watch(r->p);
-    for (size_t i = 0; i < r->plan->inputs.n; i++)
-        if (r->inputs[i]->file) PP_TRY(pp_tracing_load(r->p, r->inputs[i], &r->inputs[i], &watch, r->err));
+    for (size_t i = 0; i < r->plan->inputs.n; i++) {
+        ppto_array *file = r->inputs[i];
+        if (!file->file) continue;
+        r->inputs[i] = NULL;
+        PP_TRY(r->in->files && r->in->files[i] != 0
+                   ? pp_array_for_file(file, &r->inputs[i], r->err)
+                   : pp_tracing_load(r->p, file, &r->inputs[i], &watch, r->err));
+    }
     return PPTO_OK;
 }
 

@@ -6,10 +6,31 @@
 
 #include "runtime/run_parts.h"
 
-static void add_step(const pp_plan *plan, const char *what, uint32_t step, pp_text *out)
+const pp_origin *pp_step_origin(const ppto_program *p, const pp_schedule *schedule, uint32_t step)
+{
+    if (step >= schedule->steps.n) return NULL;
+    const pp_plan_step *of = &schedule->steps.at[step];
+    size_t file = of->kind == PP_STEP_STORE ? p->plan->inputs.n + of->which : of->which;
+    switch (of->kind) {
+    case PP_STEP_SYNC: return &p->plan->origins[p->plan->flat.syncs.at[of->which].origin];
+    case PP_STEP_LOAD:
+    case PP_STEP_STORE: return p->file_origin[file].operator_name ? &p->file_origin[file] : NULL;
+    case PP_STEP_GROUP:
+        if (p->plan->fused.groups.at[of->which].roots.n == 0) return NULL;
+        return pp_plan_origin(p->plan, pp_plan_culprit(p->plan, of->which));
+    default: return NULL;
+    }
+}
+
+static const pp_schedule *schedule_of(const pp_run_state *r)
+{
+    return r->in ? r->in->schedule : &r->plan->schedule;
+}
+
+static void add_step(const pp_run_state *r, const char *what, uint32_t step, pp_text *out)
 {
     char place[PP_SITE_ROOM];
-    const pp_origin *origin = pp_plan_step_origin(plan, step);
+    const pp_origin *origin = pp_step_origin(r->p, schedule_of(r), step);
     if (!origin) {
         pp_text_add(out, "\n  %s: nothing", what);
         return;
@@ -21,15 +42,15 @@ static void add_step(const pp_plan *plan, const char *what, uint32_t step, pp_te
 void pp_run_where(const pp_run_state *r, pp_text *out)
 {
     uint32_t last = UINT32_MAX, first = UINT32_MAX;
-    for (uint32_t i = 0; i < r->plan->steps.n; i++) {
-        if (!pp_plan_step_origin(r->plan, i)) continue;
+    for (uint32_t i = 0; i < schedule_of(r)->steps.n; i++) {
+        if (!pp_step_origin(r->p, schedule_of(r), i)) continue;
         if (r->dispatched && pp_dispatch_succeeded(r->in->dispatch, i))
             last = i;
         else if (first == UINT32_MAX)
             first = i;
     }
-    add_step(r->plan, "last completed", last, out);
-    add_step(r->plan, "first not completed", first, out);
+    add_step(r, "last completed", last, out);
+    add_step(r, "first not completed", first, out);
 }
 
 void pp_run_where_stopped(const pp_run_state *r, ppto_status status)

@@ -64,6 +64,7 @@ struct ppto_context {
     const pp_device_class *device_class;
     pp_device *device;
     pp_executor *executor;
+    size_t few;                 /* bytes of a file that a step reads at once; more are moved by io */
     struct pp_io *io;           /* made at the first file that is read or written by pieces: pp_context_io */
     struct pp_machine *machine; /* read at the first use: pp_context_machine */
     pthread_mutex_t machine_lock; /* of it and shares; innermost */
@@ -121,7 +122,6 @@ void pp_memcheck_blame(ppto_context *ctx, pp_error *err);
 /* An array that stays in its file: data is NULL until a run reads it, whole or by pieces. */
 typedef struct pp_array_file {
     char *path;        /* as given: formats.h */
-    bool on_stream;    /* a source of a graph: read when its stream is the run's, whatever the others are */
     atomic_bool taken; /* a pipe that some run has read, or reads */
     pp_reader reader;
 } pp_array_file;
@@ -153,6 +153,8 @@ void pp_array_forget(const ppto_array *array, pp_hold hold, ppto_site site);
 /* Fails with what went wrong, why->text or else the status, behind the file's name; without it when the run
  * was cancelled or passed its deadline. */
 ppto_status pp_fail_of_file(pp_error *err, ppto_status status, const char *path, const pp_error *why);
+/* An array in memory for what a file array holds; nothing is read. */
+ppto_status pp_array_for_file(const ppto_array *array, ppto_array **out, pp_error *err);
 /* A copy of a file array in memory. Errors name the file. watch: may be NULL. */
 ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, const pp_files_watch *watch,
                                pp_error *err);
@@ -236,10 +238,16 @@ typedef struct pp_origin {         /* where a prim was recorded */
 } pp_origin;
 
 typedef struct pp_plan_step {
-    enum { PP_STEP_GROUP, PP_STEP_GATE, PP_STEP_SYNC, PP_STEP_END } kind;
-    uint32_t which;  /* group, stream - 1, sync point, stream - 1 */
+    enum { PP_STEP_GROUP, PP_STEP_GATE, PP_STEP_SYNC, PP_STEP_END, PP_STEP_LOAD, PP_STEP_STORE } kind;
+    uint32_t which;  /* group, stream - 1, sync point, stream - 1, input, output */
     uint32_t stream; /* 0: none */
 } pp_plan_step;
+
+typedef struct pp_schedule { /* schedule.c */
+    PP_VEC(pp_plan_step) steps;
+    PP_VEC(uint32_t) needs; /* CSR with first_need: steps that a step waits for, all lower */
+    uint32_t *first_need, *step_of_group;
+} pp_schedule;
 
 typedef enum pp_plan_stage {                  /* what compiling is made of; for traces */
                              PP_PLAN_COMPILE, /* all of it */
@@ -280,11 +288,9 @@ typedef struct pp_plan {
     size_t n_literals, recorded_ops;
     pp_origin *origins; /* per graph node up to the highest origin */
     size_t n_origins;
-    uint8_t *contiguous;        /* per input: must be row-major (read linearly) */
-    uint32_t *readers;          /* per input: how many tensors of groups it is */
-    PP_VEC(pp_plan_step) steps; /* schedule.c */
-    PP_VEC(uint32_t) needs;     /* CSR with first_need: steps that a step waits for, all lower */
-    uint32_t *first_need, *step_of_group;
+    uint8_t *contiguous;  /* per input: must be row-major (read linearly) */
+    uint32_t *readers;    /* per input: how many tensors of groups it is */
+    pp_schedule schedule; /* of a run without files */
     double plan_seconds, compile_seconds;
     size_t kernel_hits, kernel_misses;
     PP_VEC(pp_stage_note) stages; /* how it was made, in order */
@@ -301,8 +307,6 @@ void pp_plan_release(pp_plan *plan);
 const pp_origin *pp_plan_origin(const pp_plan *plan, uint32_t prim);
 /* Names of the program's streams (number from 1); "" for 0. */
 const char *pp_program_stream(const ppto_program *program, uint32_t stream);
-/* The operator or sync point of a step; NULL for the ends of a stream. */
-const pp_origin *pp_plan_step_origin(const pp_plan *plan, uint32_t step);
 /* A group that only moves data: it is launched, but is no kernel of the plan's count. */
 bool pp_plan_is_copy(const pp_plan *plan, size_t group);
 /* The prim to name when a run fails in this group: a check, else what it stores. */
@@ -310,9 +314,26 @@ uint32_t pp_plan_culprit(const pp_plan *plan, size_t group);
 
 /* ---- schedule.c : steps, from groups, streams and sync points ---- */
 
-ppto_status pp_plan_schedule(pp_plan *plan);
-/* needs of all steps as CSR. serial: every step waits for the one before it too. */
-ppto_status pp_plan_needs(const pp_plan *plan, bool serial, uint32_t **first, uint32_t **needs);
+/* Where a file is loaded or stored, as a word of an instance's key: on a stream (0: none), behind `level`
+ * sync points. A word of 0: no file. */
+static inline int64_t pp_file_word(uint32_t stream, uint32_t level)
+{
+    return ((int64_t)stream + 1) << 32 | level;
+}
+static inline uint32_t pp_file_stream(int64_t word)
+{
+    return word != 0 ? (uint32_t)(word >> 32) - 1 : 0;
+}
+static inline uint32_t pp_file_level(int64_t word)
+{
+    return (uint32_t)word;
+}
+/* files: a word for each input, then for each output; NULL: none. Of a plan with files the groups are
+ * lowered. Free it also after a failure. */
+ppto_status pp_schedule_make(const pp_plan *plan, const int64_t *files, pp_schedule *out);
+void pp_schedule_free(pp_schedule *schedule);
+/* needs of all steps as CSR. serial: every group waits for the one before it too. */
+ppto_status pp_schedule_needs(const pp_schedule *schedule, bool serial, uint32_t **first, uint32_t **needs);
 
 /* ---- instance.c
  * ------------------------------------------------------------------------------------------------------ */
@@ -339,7 +360,7 @@ typedef struct pp_instance_group {
     pp_progress *progress; /* where its tasks are counted; NULL: nowhere */
 } pp_instance_group;
 
-typedef struct pp_sync_step { /* the object of a step that is no group */
+typedef struct pp_sync_step { /* the object of a step of a stream */
     struct pp_instance *instance;
     uint32_t step;
 } pp_sync_step;
@@ -347,8 +368,11 @@ typedef struct pp_sync_step { /* the object of a step that is no group */
 typedef struct pp_instance {
     pp_plan *plan;
     const pp_placement *lies; /* the slab; NULL: as all memory of the context */
-    int64_t *key;             /* sizes of names, then strides of inputs */
+    int64_t *key;             /* sizes of names, strides of inputs, words of files */
     size_t n_key;
+    const int64_t *files; /* in the key: of inputs, then of outputs; NULL: there are none */
+    pp_schedule own;      /* empty without files */
+    const pp_schedule *schedule;
     int64_t *names;
     size_t n_names;
     pp_instance_group *groups;
@@ -359,17 +383,28 @@ typedef struct pp_instance {
     uint64_t scratch_bytes;
     bool uncounted; /* the scratch is taken from the heap; pp_instance_count */
     pp_dispatch *dispatch;
-    pp_sync_step *sync_steps;   /* per step of the plan; NULL without streams */
-    struct pp_sync_state *sync; /* of the program that runs */
-    uint64_t *value;            /* per entry of plan->numbers: its value in this run */
+    pp_sync_step *sync_steps;        /* per step; NULL without streams */
+    struct pp_file_step *file_steps; /* of loads and stores, in the order of steps */
+    size_t n_file_steps;
+    struct pp_sync_state *sync;     /* of the program that runs */
+    struct ppto_program *program;   /* which that is */
+    ppto_array **inputs, **results; /* of its run: where files are loaded to, and stored from */
+    uint64_t *value;                /* per entry of plan->numbers: its value in this run */
     pp_arena arena;
     bool is_new; /* not yet put back once */
     struct pp_instance *next;
 } pp_instance;
-/* What fixes an instance: values of the plan's size names, then the strides of its inputs. E_NAME, E_SHAPE,
- * E_DTYPE when the arrays do not agree with the declared inputs. */
+/* What fixes an instance: values of the plan's size names, the strides of its inputs, and which of them and
+ * of the outputs are files that steps load and store. E_NAME, E_SHAPE, E_DTYPE when the arrays do not agree
+ * with the declared inputs. */
 size_t pp_instance_key_size(const pp_plan *plan);
-ppto_status pp_instance_key(const pp_plan *plan, ppto_array *const *inputs, int64_t *key, pp_error *err);
+ppto_status pp_instance_key(const ppto_program *program, ppto_array *const *inputs, int64_t *key,
+                            pp_error *err);
+bool pp_input_is_number(const pp_plan *plan,
+                        size_t i); /* known before there are steps, so no step loads it */
+/* The operator, sync point or file of a step; NULL for the ends of a stream, and where no node of the graph
+ * stands for the file. schedule: the plan's or that of the program's instance. */
+const pp_origin *pp_step_origin(const ppto_program *program, const pp_schedule *schedule, uint32_t step);
 /* An idle instance of that key, or a new one. Give it back with pp_instance_put. */
 ppto_status pp_instance_get(pp_plan *plan, ppto_array *const *inputs, const int64_t *key, size_t n_key,
                             pp_instance **out, pp_error *err);
@@ -429,9 +464,10 @@ struct ppto_program {
     pp_origin *made_by; /* per output, as this program's graph recorded it; NULL: memcheck is off */
     size_t n_made_by;
     ppto_array **inputs, **outputs;
-    char **sinks; /* per output: the file it goes to, NULL: an array */
-    char **names; /* per output: what the user calls it, NULL: nothing */
-    bool *staged; /* per output: its sink is the graph's, and on a stream */
+    char **sinks;     /* per output: the file it goes to, NULL: an array */
+    char **names;     /* per output: what the user calls it, NULL: nothing */
+    int64_t *file_at; /* per input, then per output: where the graph has its source or sink on a stream */
+    pp_origin *file_origin; /* of those of the graph */
     bool *donated;
     pp_progress progress; /* of the run */
     volatile int cancel;  /* set by ppto_program_cancel and ppto_run_cancel; cleared when a run takes it */

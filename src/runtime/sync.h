@@ -118,9 +118,9 @@ typedef struct pp_sync_state { /* of a program; one run at a time */
     uint64_t *target;     /* per sync point that records: its beginning in this run */
     bool *ended;
     bool entered;
-    bool *loads, *stores; /* per stream: sources, sinks of the graph are on it */
-    bool defers; /* all events and streams end after the run's last step: it still writes then; else those of
-                    `stores` */
+    bool *stores; /* per stream: sinks of the graph are on it */
+    bool defers;  /* all events and streams end after the run's last step: it still writes then; else those of
+                     `stores` */
     uint64_t run;
     int priority; /* not above that of any run it waits for */
 } pp_sync_state;
@@ -134,10 +134,10 @@ ppto_status pp_sync_enter(pp_sync_state *state, int priority, pp_error *err);
  * a run that does not go by the steps of its plan. */
 struct pp_run_control;
 ppto_status pp_sync_pass(pp_sync_state *state, const struct pp_run_control *control, pp_error *err);
-/* The same for the streams that sources are on, and the events those wait for. */
-ppto_status pp_sync_pass_loads(pp_sync_state *state, const struct pp_run_control *control, pp_error *err);
-void pp_sync_mark(pp_sync_state *state, const void *stream, bool stores); /* a source, or a sink, is on it */
-void pp_sync_poke(pp_sync_state *state); /* pp_sync_pass looks at the cancel flag */
+/* The number of a stream in the plan; 0: none, or not there. state and stream may be NULL. */
+uint32_t pp_sync_number(const pp_sync_state *state, const void *stream);
+void pp_sync_stores(pp_sync_state *state, uint32_t stream); /* a sink is on it */
+void pp_sync_poke(pp_sync_state *state);                    /* pp_sync_pass looks at the cancel flag */
 /* Ends whatever the run did not end itself: well when err holds none. */
 void pp_sync_leave(pp_sync_state *state, const pp_error *err);
 /* The step of a plan for gate, sync point or end; object: one of the instance. */

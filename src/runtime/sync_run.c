@@ -17,10 +17,9 @@ static ppto_status make_room(pp_sync_state *state)
     state->waits = pp_calloc(state->n_syncs + 1, sizeof *state->waits);
     state->target = pp_calloc(state->n_syncs + 1, sizeof *state->target);
     state->ended = pp_calloc(state->n_syncs + 1, sizeof *state->ended);
-    state->loads = pp_calloc(state->n_streams + 1, sizeof *state->loads);
     state->stores = pp_calloc(state->n_streams + 1, sizeof *state->stores);
     bool ok = state->streams && state->events && state->entries && state->waits && state->target &&
-              state->ended && state->loads && state->stores;
+              state->ended && state->stores;
     return ok ? PPTO_OK : PPTO_E_NOMEM;
 }
 
@@ -80,15 +79,20 @@ void pp_sync_destroy(pp_sync_state *state)
     pp_free(state->waits);
     pp_free(state->target);
     pp_free(state->ended);
-    pp_free(state->loads);
     pp_free(state->stores);
     pp_free(state);
 }
 
-void pp_sync_mark(pp_sync_state *state, const void *stream, bool stores)
+uint32_t pp_sync_number(const pp_sync_state *state, const void *stream)
 {
-    for (size_t i = 0; i < state->n_streams; i++)
-        if (state->streams[i] == stream) (stores ? state->stores : state->loads)[i] = true;
+    for (uint32_t i = 0; state && stream && i < state->n_streams; i++)
+        if (state->streams[i] == stream) return i + 1;
+    return 0;
+}
+
+void pp_sync_stores(pp_sync_state *state, uint32_t stream)
+{
+    state->stores[stream - 1] = true;
 }
 
 const char *pp_program_stream(const ppto_program *program, uint32_t stream)
@@ -181,13 +185,12 @@ ppto_status pp_sync_enter(pp_sync_state *state, int priority, pp_error *err)
     return PPTO_OK;
 }
 
-/* of: which streams count; NULL: all. */
-static bool has_passed(const pp_sync_state *state, const bool *of, ppto_status *status, pp_error *err)
+static bool has_passed(const pp_sync_state *state, ppto_status *status, pp_error *err)
 {
     for (size_t i = 0; i < state->n_streams; i++)
-        if ((!of || of[i]) && state->streams[i]->first != &state->entries[i]) return false;
+        if (state->streams[i]->first != &state->entries[i]) return false;
     for (size_t i = 0; i < state->n_syncs; i++) {
-        if (!is_foreign(state, i) || (of && !of[sync_at(state, i)->stream - 1])) continue;
+        if (!is_foreign(state, i)) continue;
         if (!state->waits[i].done) return false;
         if (state->waits[i].status != PPTO_OK && *status == PPTO_OK)
             *status = pp_fail(err, state->waits[i].status, "stream wait: the event is poisoned: %s",
@@ -196,12 +199,12 @@ static bool has_passed(const pp_sync_state *state, const bool *of, ppto_status *
     return true;
 }
 
-static ppto_status pass(pp_sync_state *state, const bool *of, const pp_run_control *control, pp_error *err)
+ppto_status pp_sync_pass(pp_sync_state *state, const pp_run_control *control, pp_error *err)
 {
     ppto_status status = PPTO_OK;
     pthread_mutex_lock(&state->syncs->lock);
     state->syncs->waiting++;
-    while (!has_passed(state, of, &status, err) && status == PPTO_OK) {
+    while (!has_passed(state, &status, err) && status == PPTO_OK) {
         status = pp_run_stopped(control, err);
         if (status != PPTO_OK) break;
         (void)pp_condition_wait(&state->syncs->changed, &state->syncs->lock, pp_run_look_again(control));
@@ -209,16 +212,6 @@ static ppto_status pass(pp_sync_state *state, const bool *of, const pp_run_contr
     state->syncs->waiting--;
     pthread_mutex_unlock(&state->syncs->lock);
     return status;
-}
-
-ppto_status pp_sync_pass(pp_sync_state *state, const pp_run_control *control, pp_error *err)
-{
-    return pass(state, NULL, control, err);
-}
-
-ppto_status pp_sync_pass_loads(pp_sync_state *state, const pp_run_control *control, pp_error *err)
-{
-    return pass(state, state->loads, control, err);
 }
 
 void pp_sync_poke(pp_sync_state *state)
@@ -281,7 +274,7 @@ static ppto_status run_gate(void *object, PP_UNUSED uint32_t phase, PP_UNUSED ui
 {
     const pp_sync_step *step = object;
     pp_sync_state *state = step->instance->sync;
-    uint32_t which = step->instance->plan->steps.at[step->step].which;
+    uint32_t which = step->instance->schedule->steps.at[step->step].which;
     pp_stream_entry *entry = &state->entries[which];
     pthread_mutex_lock(&state->syncs->lock);
     bool passes = state->streams[which]->first == entry;
@@ -294,11 +287,11 @@ static ppto_status run_gate(void *object, PP_UNUSED uint32_t phase, PP_UNUSED ui
     return passes ? PPTO_OK : PP_STEP_ASYNC;
 }
 
-static uint32_t withdraw_gate(void *object)
+static uint32_t withdraw_gate(void *object, PP_UNUSED bool counts)
 {
     const pp_sync_step *step = object;
     pp_sync_state *state = step->instance->sync;
-    pp_stream_entry *entry = &state->entries[step->instance->plan->steps.at[step->step].which];
+    pp_stream_entry *entry = &state->entries[step->instance->schedule->steps.at[step->step].which];
     pthread_mutex_lock(&state->syncs->lock);
     bool armed = entry->armed;
     entry->armed = false;
@@ -310,7 +303,7 @@ static void leave_stream(const pp_sync_step *step)
 {
     pp_told told = {NULL, NULL};
     pp_sync_state *state = step->instance->sync;
-    uint32_t which = step->instance->plan->steps.at[step->step].which;
+    uint32_t which = step->instance->schedule->steps.at[step->step].which;
     if (state->defers || state->stores[which]) return;
     pthread_mutex_lock(&state->syncs->lock);
     pp_stream_leave(state->syncs, state->streams[which], &state->entries[which], &told);
@@ -334,7 +327,7 @@ static void record_ends(const pp_sync_step *step, ppto_status status, const ppto
 {
     pp_told told = {NULL, NULL};
     pp_sync_state *state = step->instance->sync;
-    uint32_t which = step->instance->plan->steps.at[step->step].which;
+    uint32_t which = step->instance->schedule->steps.at[step->step].which;
     if (state->defers || state->stores[sync_at(state, which)->stream - 1]) return;
     pthread_mutex_lock(&state->syncs->lock);
     end_record(state, which, status, poison, &told);
@@ -365,12 +358,12 @@ static bool poison_met(const pp_sync_state *state, uint32_t sync, ppto_poison *p
 static void skipped_record(void *object, ppto_status why, uint32_t origin)
 {
     const pp_sync_step *step = object;
-    const pp_plan *plan = step->instance->plan;
+    const pp_schedule *schedule = step->instance->schedule;
     const pp_sync_state *state = step->instance->sync;
-    const pp_plan_step *from = &plan->steps.at[origin];
+    const pp_plan_step *from = &schedule->steps.at[origin];
     ppto_poison poison = {.status = why, .run = state->run};
     if (from->kind != PP_STEP_SYNC || !poison_met(state, from->which, &poison)) {
-        const pp_origin *at = origin != step->step ? pp_plan_step_origin(plan, origin) : NULL;
+        const pp_origin *at = origin != step->step ? pp_step_origin(state->program, schedule, origin) : NULL;
         if (at) {
             snprintf(poison.operator_name, sizeof poison.operator_name, "%s", at->operator_name);
             poison.site = at->site;
@@ -386,7 +379,7 @@ static ppto_status run_wait(void *object, PP_UNUSED uint32_t phase, PP_UNUSED ui
 {
     const pp_sync_step *step = object;
     pp_sync_state *state = step->instance->sync;
-    uint32_t which = step->instance->plan->steps.at[step->step].which;
+    uint32_t which = step->instance->schedule->steps.at[step->step].which;
     pp_event_wait *wait = &state->waits[which];
     if (!is_foreign(state, which)) return PPTO_OK; /* the record is a step before this one */
     pthread_mutex_lock(&state->syncs->lock);
@@ -402,11 +395,11 @@ static ppto_status run_wait(void *object, PP_UNUSED uint32_t phase, PP_UNUSED ui
     return pp_fail(err, wait->status, "the event is poisoned: %s", wait->poison.text);
 }
 
-static uint32_t withdraw_wait(void *object)
+static uint32_t withdraw_wait(void *object, PP_UNUSED bool counts)
 {
     const pp_sync_step *step = object;
     pp_sync_state *state = step->instance->sync;
-    pp_event_wait *wait = &state->waits[step->instance->plan->steps.at[step->step].which];
+    pp_event_wait *wait = &state->waits[step->instance->schedule->steps.at[step->step].which];
     pthread_mutex_lock(&state->syncs->lock);
     bool armed = wait->armed;
     wait->armed = false;
@@ -417,7 +410,7 @@ static uint32_t withdraw_wait(void *object)
 void pp_sync_step_fill(pp_sync_step *object, pp_step *out)
 {
     const pp_plan *plan = object->instance->plan;
-    const pp_plan_step *of = &plan->steps.at[object->step];
+    const pp_plan_step *of = &object->instance->schedule->steps.at[object->step];
     *out = (pp_step){.object = object, .phases = 1, .tasks = {1}, .task_ns = 1000, .prompt = true};
     if (of->kind == PP_STEP_END) {
         out->run = run_end;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the steps of a plan are called and what they touch, copied when the plan first runs. Everything is
  * taken from the plan alone and in time proportional to it: a trace must not slow down the run it is of. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,19 +71,11 @@ static ppto_status name_group(const pp_plan *plan, uint32_t group, pp_sizes *siz
     return step->name && (step->site.file || !n.site.file) ? PPTO_OK : PPTO_E_NOMEM;
 }
 
-static ppto_status name_sync(const ppto_program *p, uint32_t s, pp_trace_plan *out, pp_trace_step *step)
+/* With the place of its node in the graph. */
+static ppto_status keep_name(const ppto_program *p, uint32_t s, const char *name, pp_trace_plan *out,
+                             pp_trace_step *step)
 {
-    const pp_plan_step *of = &p->plan->steps.at[s];
-    const pp_origin *origin = pp_plan_step_origin(p->plan, s);
-    step->kind = of->kind == PP_STEP_GATE ? "gate" : of->kind == PP_STEP_SYNC ? "sync" : "end";
-    bool wait = of->kind == PP_STEP_SYNC && p->plan->flat.syncs.at[of->which].kind == PP_SYNC_WAIT;
-    const char *what = of->kind == PP_STEP_GATE  ? "enter stream"
-                       : of->kind == PP_STEP_END ? "leave stream"
-                       : wait                    ? "wait for event"
-                                                 : "record event";
-    const char *on = !step->stream[0] ? "" : of->kind == PP_STEP_SYNC ? " on " : " ";
-    char name[MOST_NAME];
-    snprintf(name, sizeof name, "%s%s%s", what, on, step->stream);
+    const pp_origin *origin = pp_step_origin(p, p->instance->schedule, s);
     step->name = copy(out, name);
     if (!step->name) return PPTO_E_NOMEM;
     if (origin && origin->site.file) {
@@ -94,14 +87,45 @@ static ppto_status name_sync(const ppto_program *p, uint32_t s, pp_trace_plan *o
     return PPTO_OK;
 }
 
+static ppto_status name_sync(const ppto_program *p, uint32_t s, pp_trace_plan *out, pp_trace_step *step)
+{
+    const pp_plan_step *of = &p->instance->schedule->steps.at[s];
+    step->kind = of->kind == PP_STEP_GATE ? "gate" : of->kind == PP_STEP_SYNC ? "sync" : "end";
+    bool wait = of->kind == PP_STEP_SYNC && p->plan->flat.syncs.at[of->which].kind == PP_SYNC_WAIT;
+    const char *what = of->kind == PP_STEP_GATE  ? "enter stream"
+                       : of->kind == PP_STEP_END ? "leave stream"
+                       : wait                    ? "wait for event"
+                                                 : "record event";
+    const char *on = !step->stream[0] ? "" : of->kind == PP_STEP_SYNC ? " on " : " ";
+    char name[MOST_NAME];
+    snprintf(name, sizeof name, "%s%s%s", what, on, step->stream);
+    return keep_name(p, s, name, out, step);
+}
+
+/* By the name in the program: the path is in the note of the file. */
+static ppto_status name_file(const ppto_program *p, uint32_t s, pp_trace_plan *out, pp_trace_step *step)
+{
+    const pp_plan_step *of = &p->instance->schedule->steps.at[s];
+    char name[MOST_NAME];
+    bool load = of->kind == PP_STEP_LOAD;
+    if (load)
+        snprintf(name, sizeof name, "load %.100s", p->plan->inputs.at[of->which].name);
+    else
+        snprintf(name, sizeof name, "store output %" PRIu32, of->which);
+    step->kind = load ? "load" : "store";
+    return keep_name(p, s, name, out, step);
+}
+
 static ppto_status name_steps(const ppto_program *p, pp_sizes *sizes, pp_trace_plan *out)
 {
     for (uint32_t s = 0; s < out->n; s++) {
-        const pp_plan_step *of = &p->plan->steps.at[s];
+        const pp_plan_step *of = &p->instance->schedule->steps.at[s];
         pp_trace_step *step = &out->steps[s];
         step->stream = copy(out, pp_program_stream(p, of->stream));
         if (!step->stream) return PPTO_E_NOMEM;
+        bool file = of->kind == PP_STEP_LOAD || of->kind == PP_STEP_STORE;
         PP_TRY(of->kind == PP_STEP_GROUP ? name_group(p->plan, of->which, sizes, out, step)
+               : file                    ? name_file(p, s, out, step)
                                          : name_sync(p, s, out, step));
     }
     return PPTO_OK;
@@ -118,13 +142,14 @@ ppto_status pp_trace_plan_make(const ppto_program *p, const int64_t *names, size
                                pp_trace_plan *out)
 {
     const pp_plan *plan = p->plan;
-    size_t n = plan->steps.n;
+    const pp_schedule *schedule = p->instance->schedule;
+    size_t n = schedule->steps.n;
     pp_sizes *sizes = NULL;
     *out = (pp_trace_plan){.serial = plan->serial, .n_names = n_names, .n = (uint32_t)n};
     out->names = duplicate(out, names, n_names * sizeof *names);
     out->steps = pp_arena_alloc(&out->arena, (n + 1) * sizeof *out->steps);
-    out->first_need = duplicate(out, plan->first_need, (n + 1) * sizeof *out->first_need);
-    out->needs = duplicate(out, plan->needs.at, plan->needs.n * sizeof *out->needs);
+    out->first_need = duplicate(out, schedule->first_need, (n + 1) * sizeof *out->first_need);
+    out->needs = duplicate(out, schedule->needs.at, schedule->needs.n * sizeof *out->needs);
     if (!out->names || !out->steps || !out->first_need || !out->needs) return PPTO_E_NOMEM;
     ppto_status status = open_sizes(plan, &sizes);
     if (status == PPTO_OK) status = name_steps(p, sizes, out);

@@ -254,7 +254,7 @@ void pp_tracing_compiled(const ppto_program *p)
 
 /* ---- files -------------------------------------------------------------------------------------- */
 
-static void note_file(pp_trace_source *source, const char *path, pp_trace_event event)
+void pp_tracing_file(pp_trace_source *source, const char *path, pp_trace_event event)
 {
     event.step = text_number(source->trace, path);
     event.plan = PP_NONE;
@@ -264,14 +264,14 @@ static void note_file(pp_trace_source *source, const char *path, pp_trace_event 
 void pp_tracing_request(pp_trace_source *source, const char *path, const pp_io_request *request)
 {
     if (request->begun_ns == 0) return;
-    note_file(source, path,
-              (pp_trace_event){.kind = request->op == PP_IO_READ ? PP_TRACE_READ : PP_TRACE_WRITE,
-                               .start_ns = request->submitted_ns,
-                               .begun_ns = request->begun_ns,
-                               .end_ns = request->done_ns,
-                               .bytes = request->moved,
-                               .more = request->offset > 0 ? (uint64_t)request->offset : 0,
-                               .failed = request->status != PPTO_OK});
+    pp_tracing_file(source, path,
+                    (pp_trace_event){.kind = request->op == PP_IO_READ ? PP_TRACE_READ : PP_TRACE_WRITE,
+                                     .start_ns = request->submitted_ns,
+                                     .begun_ns = request->begun_ns,
+                                     .end_ns = request->done_ns,
+                                     .bytes = request->moved,
+                                     .more = request->offset > 0 ? (uint64_t)request->offset : 0,
+                                     .failed = request->status != PPTO_OK});
 }
 
 ppto_status pp_tracing_load(const ppto_program *p, const ppto_array *file, ppto_array **out,
@@ -280,15 +280,15 @@ ppto_status pp_tracing_load(const ppto_program *p, const ppto_array *file, ppto_
     int64_t start = p->source ? pp_clock_ns() : 0;
     ppto_status status = pp_array_in_memory(file, out, watch, err);
     if (p->source)
-        note_file(p->source, file->file->path,
-                  (pp_trace_event){
-                      .kind = PP_TRACE_READ,
-                      .start_ns = start,
-                      .begun_ns = start,
-                      .end_ns = pp_clock_ns(),
-                      .bytes = status == PPTO_OK ? file->file->reader.info.bytes : 0,
-                      .more = file->file->reader.data_at > 0 ? (uint64_t)file->file->reader.data_at : 0,
-                      .failed = status != PPTO_OK});
+        pp_tracing_file(p->source, file->file->path,
+                        (pp_trace_event){
+                            .kind = PP_TRACE_READ,
+                            .start_ns = start,
+                            .begun_ns = start,
+                            .end_ns = pp_clock_ns(),
+                            .bytes = status == PPTO_OK ? file->file->reader.info.bytes : 0,
+                            .more = file->file->reader.data_at > 0 ? (uint64_t)file->file->reader.data_at : 0,
+                            .failed = status != PPTO_OK});
     return status;
 }
 
@@ -298,13 +298,13 @@ ppto_status pp_tracing_save(const ppto_program *p, const ppto_array *array, cons
     int64_t start = p->source ? pp_clock_ns() : 0;
     ppto_status status = pp_array_save(array, path, watch, err);
     if (p->source)
-        note_file(p->source, path,
-                  (pp_trace_event){.kind = PP_TRACE_WRITE,
-                                   .start_ns = start,
-                                   .begun_ns = start,
-                                   .end_ns = pp_clock_ns(),
-                                   .bytes = ppto_array_elements(array) * ppto_dtype_size(array->dtype),
-                                   .failed = status != PPTO_OK});
+        pp_tracing_file(p->source, path,
+                        (pp_trace_event){.kind = PP_TRACE_WRITE,
+                                         .start_ns = start,
+                                         .begun_ns = start,
+                                         .end_ns = pp_clock_ns(),
+                                         .bytes = ppto_array_elements(array) * ppto_dtype_size(array->dtype),
+                                         .failed = status != PPTO_OK});
     return status;
 }
 

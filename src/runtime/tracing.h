@@ -83,6 +83,8 @@ ppto_status pp_tracing_load(const ppto_program *p, const ppto_array *file, ppto_
                             const pp_files_watch *watch, pp_error *err);
 ppto_status pp_tracing_save(const ppto_program *p, const ppto_array *array, const char *path,
                             const pp_files_watch *watch, pp_error *err);
+/* A file that was read or written; on the run's caller. */
+void pp_tracing_file(pp_trace_source *source, const char *path, pp_trace_event event);
 /* A request that is done. */
 void pp_tracing_request(pp_trace_source *source, const char *path, const pp_io_request *request);
 

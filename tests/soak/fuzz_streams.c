@@ -195,8 +195,8 @@ static bool turn(void *arg, uint64_t drawn)
 static void check_log(const fuzz_case *c, const ppto_program *p)
 {
     static uint32_t seen[256], done_at[256];
-    const pp_plan *plan = p->plan;
-    if (plan->steps.n > 256) return;
+    const pp_schedule *steps = p->instance ? p->instance->schedule : &p->plan->schedule;
+    if (steps->steps.n > 256) return;
     memset(seen, 0, sizeof seen);
     for (size_t i = 0; i < p->log_n; i++) {
         const pp_task_record *r = &p->log.at[i];
@@ -204,8 +204,8 @@ static void check_log(const fuzz_case *c, const ppto_program *p)
             if (p->log.at[k].step == r->step && p->log.at[k].phase == r->phase &&
                 p->log.at[k].task == r->task)
                 complain(c, "a task ran twice");
-        for (uint32_t k = plan->first_need[r->step]; k < plan->first_need[r->step + 1]; k++)
-            if (seen[plan->needs.at[k]] == 0 || done_at[plan->needs.at[k]] > i)
+        for (uint32_t k = steps->first_need[r->step]; k < steps->first_need[r->step + 1]; k++)
+            if (seen[steps->needs.at[k]] == 0 || done_at[steps->needs.at[k]] > i)
                 complain(c, "a task ran before what it needs");
         seen[r->step]++;
         done_at[r->step] = (uint32_t)i;
