@@ -1,12 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The steps that load files (file_steps.h). Of two phases the first moves the bytes, the second puts them
- * right: order of bytes and bools, or all of the decoding. */
+ * The steps that load files, and what those that store them share (file_steps.h). Of the two phases of a load
+ * the first moves the bytes, the second puts them right: order of bytes and bools, or all of the decoding. */
 #include "runtime/file_steps.h"
 
 #include <string.h>
 
 #include "runtime/sync.h"
 #include "runtime/tracing.h"
+
+void pp_file_step_start(pp_file_step *f)
+{
+    f->transfer.moved = &f->instance->program->progress.moved;
+    f->transfer.owner = f;
+    pp_transfer_start(&f->transfer);
+}
+
+/* On the engine's thread, mostly. The run, and this step with it, may be gone behind the last line. */
+void pp_file_step_ended(pp_file_step *f, const char *path)
+{
+    pp_error err = {.code = PPTO_OK};
+    ppto_status status = f->transfer.status;
+    f->ended_ns = pp_clock_ns();
+    f->ended = status == PPTO_OK;
+    if (status != PPTO_OK && status != PP_STEP_WITHDRAWN)
+        (void)pp_fail_of_file(&err, status, path, &f->transfer.error);
+    pp_dispatch_complete(f->instance->dispatch, f->step, 0, status, &err);
+}
 
 /* ---- loads -------------------------------------------------------------------------------------- */
 
@@ -28,16 +47,9 @@ static bool is_moved(const pp_file_step *f)
     return reader->in_place && reader->info.bytes > f->instance->plan->ctx->few;
 }
 
-/* On the engine's thread, mostly. The run, and this step with it, may be gone behind the last line. */
 static void load_ended(pp_transfer *t)
 {
-    pp_file_step *f = t->owner;
-    pp_error err = {.code = PPTO_OK};
-    ppto_status status = t->status;
-    f->ended_ns = pp_clock_ns();
-    f->ended = status == PPTO_OK;
-    if (status != PPTO_OK && status != PP_STEP_WITHDRAWN) (void)fail(f, status, &t->error, &err);
-    pp_dispatch_complete(f->instance->dispatch, f->step, 0, status, &err);
+    pp_file_step_ended(t->owner, file_of(t->owner)->path);
 }
 
 static ppto_status start_move(pp_file_step *f, pp_error *why)
@@ -50,10 +62,8 @@ static ppto_status start_move(pp_file_step *f, pp_error *why)
     t->data = f->instance->inputs[f->which]->data;
     t->bytes = f->reader.info.bytes;
     t->to_end = t->file.stream;
-    t->moved = &f->instance->program->progress.moved;
     t->ended = load_ended;
-    t->owner = f;
-    pp_transfer_start(t);
+    pp_file_step_start(f);
     return PP_STEP_ASYNC;
 }
 
@@ -99,11 +109,23 @@ static uint32_t withdraw_load(void *object, bool counts)
     return 0; /* it is completed when the engine has let go */
 }
 
+static void fill_load(pp_file_step *f, pp_step *out)
+{
+    *out = (pp_step){.object = f,
+                     .run = run_load,
+                     .phases = 2,
+                     .tasks = {1, 1},
+                     .task_ns = 1000,
+                     .prompt = true,
+                     .waits = true,
+                     .withdraw = withdraw_load};
+}
+
 /* ---- of an instance ------------------------------------------------------------------------------ */
 
 static bool is_file(const pp_plan_step *step)
 {
-    return step->kind == PP_STEP_LOAD;
+    return step->kind == PP_STEP_LOAD || step->kind == PP_STEP_STORE;
 }
 
 ppto_status pp_file_steps_make(pp_instance *in, pp_error *err)
@@ -122,6 +144,7 @@ ppto_status pp_file_steps_make(pp_instance *in, pp_error *err)
         f->instance = in;
         f->step = i;
         f->which = in->schedule->steps.at[i].which;
+        f->store = in->schedule->steps.at[i].kind == PP_STEP_STORE;
     }
     return PPTO_OK;
 }
@@ -136,16 +159,11 @@ void pp_file_step_fill(pp_instance *in, uint32_t step, pp_step *out)
 {
     pp_file_step *f = in->file_steps;
     while (f->step != step) f++;
-    *out = (pp_step){.object = f,
-                     .run = run_load,
-                     .phases = 2,
-                     .tasks = {1, 1},
-                     .task_ns = 1000,
-                     .prompt = true,
-                     .waits = true,
-                     .withdraw = withdraw_load};
+    if (f->store)
+        pp_file_store_fill(f, out);
+    else
+        fill_load(f, out);
 }
-
 void pp_file_steps_begin(pp_instance *in)
 {
     for (size_t i = 0; i < in->n_file_steps; i++) {
@@ -156,7 +174,7 @@ void pp_file_steps_begin(pp_instance *in)
     }
 }
 
-static void note(const pp_file_step *f)
+static void note_load(const pp_file_step *f)
 {
     const ppto_program *p = f->instance->program;
     const pp_array_file *file = file_of(f);
@@ -175,7 +193,11 @@ void pp_file_steps_end(pp_instance *in)
 {
     for (size_t i = 0; i < in->n_file_steps; i++) {
         pp_file_step *f = &in->file_steps[i];
-        note(f);
+        if (f->store) {
+            pp_file_store_end(f);
+            continue;
+        }
+        note_load(f);
         if (f->open && f->owned) pp_reader_close(&f->reader);
         f->open = false;
     }

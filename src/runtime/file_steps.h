@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Files as steps of a plan: a load reads a file into the memory of its input, while other steps compute and
- * other files are moved. The step only begins the transfer; the I/O engine moves the bytes, and when the last
- * is there its thread completes the step (pp_dispatch_complete), so nobody waits inside. What the engine
- * cannot move to its place as it is (archives, the first axis fastest) is decoded by the second phase of the
- * step, on a worker; so are a few bytes of a file, which wait for nothing.
+ * Files as steps of a plan: a load reads a file into the memory of its input, a store writes a result, while
+ * other steps compute and other files are moved. The step only begins the transfer; the I/O engine moves the
+ * bytes, and when the last is there its thread completes the step (pp_dispatch_complete), so nobody waits
+ * inside. What the engine cannot move to its place as it is (archives, the first axis fastest) is decoded by
+ * the second phase of the step, on a worker; so are a few bytes of a file, which wait for nothing.
  *
  * When the run is over, the transfer is stopped and still completes the step: its memory and its descriptor
  * are then free. */
 #ifndef PP_FILE_STEPS_H
 #define PP_FILE_STEPS_H
 
+#include "files/sink.h"
 #include "runtime/runtime.h"
 #include "scheduler/io.h"
 
@@ -57,12 +58,16 @@ void pp_transfer_stop(pp_transfer *t);
 
 typedef struct pp_file_step {
     pp_instance *instance;
-    uint32_t step, which; /* of the schedule; input */
+    uint32_t step, which; /* of the schedule; input or output */
+    bool store;
     /* of one run */
-    bool open, owned, moved; /* the reader is open, its own; the engine moves it */
-    bool ended;
+    bool open;         /* the reader, or the sink, is */
+    bool owned, moved; /* the reader is its own; the engine moves it */
+    bool ended;        /* well */
     int64_t begun_ns, ended_ns;
     pp_reader reader;
+    pp_sink sink;
+    size_t bytes; /* that are stored */
     pp_transfer transfer;
 } pp_file_step;
 
@@ -71,6 +76,19 @@ void pp_file_steps_destroy(pp_instance *in); /* NULL steps are fine */
 void pp_file_step_fill(pp_instance *in, uint32_t step, pp_step *out);
 /* Around a dispatch, on the run's thread. */
 void pp_file_steps_begin(pp_instance *in);
-void pp_file_steps_end(pp_instance *in); /* closes what is open, and notes the moves where runs are traced */
+void pp_file_steps_end(
+    pp_instance *in); /* gives up what is open, and notes the moves where runs are traced */
+/* Begins the transfer, whose file and bytes are set; and tells the dispatch that it has ended, as `ended` of
+ * the transfer. path: for messages. */
+void pp_file_step_start(pp_file_step *f);
+void pp_file_step_ended(pp_file_step *f, const char *path);
+
+/* ---- file_stores.c ------------------------------------------------------------------------------- */
+
+void pp_file_store_fill(pp_file_step *f, pp_step *out);
+void pp_file_store_end(pp_file_step *f);
+/* After a dispatch, before pp_file_steps_end: the files that were stored appear. all: also behind one that
+ * cannot. returns  the first failure */
+ppto_status pp_file_steps_store(pp_instance *in, bool all, pp_error *err);
 
 #endif

@@ -78,6 +78,15 @@ bool pp_input_is_number(const pp_plan *plan, size_t i)
     return pp_type_get(plan->types, plan->inputs.at[i].type)->weak;
 }
 
+/* Do steps store it? What flows to a reader is written when all is done, one output after the other, as one
+ * reader may read several so; and what cannot be written at offsets. */
+static bool is_stored(const ppto_program *p, size_t i)
+{
+    const char *path = p->sinks[i];
+    return path && p->plan->fused.stored_in[p->plan->flat.outputs.at[i]] != PP_NONE &&
+           pp_files_by_pieces(path) && !pp_files_flow(path);
+}
+
 /* Behind sizes and strides. */
 static void add_files(const ppto_program *p, ppto_array *const *inputs, int64_t *words)
 {
@@ -88,7 +97,11 @@ static void add_files(const ppto_program *p, ppto_array *const *inputs, int64_t 
         if (!inputs[i]->file || pp_input_is_number(plan, i)) continue;
         words[i] = p->file_at[i] != 0 ? p->file_at[i] : pp_file_word(0, 0);
     }
-    for (size_t i = 0; i < plan->flat.outputs.n; i++) words[n + i] = 0;
+    for (size_t i = 0; i < plan->flat.outputs.n; i++) {
+        words[n + i] = 0;
+        if (!is_stored(p, i)) continue;
+        words[n + i] = p->file_at[n + i] != 0 ? p->file_at[n + i] : pp_file_word(0, 0);
+    }
 }
 
 ppto_status pp_instance_key(const ppto_program *p, ppto_array *const *inputs, int64_t *key, pp_error *err)

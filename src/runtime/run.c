@@ -109,6 +109,7 @@ static ppto_status dispatch(pp_run_state *r)
     r->in->sync = p->sync;
     r->in->program = p;
     r->in->inputs = r->inputs;
+    r->in->results = r->results;
     pp_file_steps_begin(r->in);
     options.cancel = r->control->cancel;
     options.deadline_ns = r->control->deadline_ns;
@@ -121,7 +122,6 @@ static ppto_status dispatch(pp_run_state *r)
     r->dispatched = true;
     ppto_status status = pp_dispatch_run(r->in->dispatch, &options, &failed, &inner);
     if (r->control->run) pp_run_watch(r->control->run, NULL);
-    pp_file_steps_end(r->in);
     if (status == PPTO_OK) return PPTO_OK;
     r->partly = options.keep_going;
     tell_failure(r, failed, status, inner.text[0] ? inner.text : ppto_status_text(status));
@@ -144,8 +144,7 @@ static void count_launches(pp_run_state *r)
     }
 }
 
-/* In a run that failed and went on: the step that stores the output did so. */
-static bool is_there(const pp_run_state *r, size_t output)
+bool pp_run_is_there(const pp_run_state *r, size_t output)
 {
     uint32_t group = r->plan->fused.stored_in[r->plan->flat.outputs.at[output]];
     return !r->partly || (group != PP_NONE &&
@@ -156,7 +155,7 @@ static bool is_there(const pp_run_state *r, size_t output)
 void pp_run_hand_over(pp_run_state *r, ppto_array **outputs)
 {
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
-        if (!is_there(r, i)) continue;
+        if (!pp_run_is_there(r, i)) continue;
         ppto_array *given = r->p->outputs[i], *written = r->results[pp_run_first_of(r, i)];
         ppto_array *own = given ? given : r->results[i] ? r->results[i] : written;
         if (!own) continue; /* it went to a file by pieces */
@@ -241,10 +240,9 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
     if (r->p->sync) r->p->sync->defers = writes_after(r);
     ppto_status status = dispatch(r);
     pp_run_let_go(r);
+    status = pp_run_keep_files(r, status);
     if (r->partly) pp_run_hand_over(r, outputs);
-    PP_TRY(status);
-    status = pp_run_save_sinks(r);
-    if (status != PPTO_OK && !pp_run_goes_on(r, status)) return status;
+    if (r->partly || (status != PPTO_OK && !pp_run_goes_on(r, status))) return status;
     pp_pool_count(pool, &after);
     r->p->stats.measured_peak_bytes = after.peak_bytes - before.current_bytes + held;
     r->p->stats.copied_bytes = r->copied;

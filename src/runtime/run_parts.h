@@ -25,6 +25,8 @@ typedef struct pp_run_state {
 
 /* ---- run.c ---- */
 
+/* In a run that failed and went on: the step that makes the output did so. */
+bool pp_run_is_there(const pp_run_state *r, size_t output);
 /* Results that are the same value twice, and arrays of the caller that an input lies in. */
 void pp_run_hand_over(pp_run_state *r, ppto_array **outputs);
 
@@ -68,8 +70,11 @@ ppto_status pp_run_try_pieces(pp_run_state *r, ppto_array **outputs, bool *done)
 /* Of a run in one piece: what it loads, computes and saves. */
 uint64_t pp_run_whole_work(const pp_run_state *r);
 ppto_status pp_run_load_files(pp_run_state *r);
-/* Of the results that are whole in memory. returns  the first failure; the others are written all the same
- * where the run goes on */
+/* Of the results that are whole in memory and no step stored. returns  the first failure; the others are
+ * written all the same where the run goes on */
 ppto_status pp_run_save_sinks(pp_run_state *r);
+/* After the dispatch, which ended so: the files of a run that succeeded appear, and of one that keeps going
+ * those whose values are there. returns  status, or else the first failure */
+ppto_status pp_run_keep_files(pp_run_state *r, ppto_status status);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/asks.h"
+#include "runtime/file_steps.h"
 #include "runtime/run_parts.h"
 
 enum { SMALL_FILES = 4 << 20 }; /* so little is read at once */
@@ -64,18 +65,35 @@ ppto_status pp_run_load_files(pp_run_state *r)
     return PPTO_OK;
 }
 
+static bool is_stored(const pp_run_state *r, size_t output)
+{
+    return r->dispatched && r->in->files && r->in->files[r->plan->inputs.n + output] != 0;
+}
+
 ppto_status pp_run_save_sinks(pp_run_state *r)
 {
     const pp_files_watch watch = pp_progress_watch(r->p);
     ppto_status first = PPTO_OK;
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
         ppto_array *a = r->results[pp_run_first_of(r, i)];
-        if (!r->p->sinks[i] || !a) continue;
+        if (!r->p->sinks[i] || !a || is_stored(r, i) || !pp_run_is_there(r, i)) continue;
         ppto_status status = pp_tracing_save(r->p, a, r->p->sinks[i], &watch, r->err);
         if (first == PPTO_OK) first = status;
         if (status != PPTO_OK && !pp_run_goes_on(r, status)) break;
     }
     return first;
+}
+
+ppto_status pp_run_keep_files(pp_run_state *r, ppto_status status)
+{
+    ppto_status saved = PPTO_OK, stored = PPTO_OK;
+    if (status == PPTO_OK || pp_run_goes_on(r, status)) saved = pp_run_save_sinks(r);
+    if (status == PPTO_OK) status = saved;
+    bool goes_on = pp_run_goes_on(r, status);
+    if (status == PPTO_OK || goes_on) stored = pp_file_steps_store(r->in, goes_on, r->err);
+    if (r->p->sync) r->p->sync->kept = goes_on && saved == PPTO_OK && stored == PPTO_OK;
+    pp_file_steps_end(r->in);
+    return status == PPTO_OK ? stored : status;
 }
 
 /* A later pass may read what an earlier one wrote over: nothing is adopted. */

@@ -118,6 +118,8 @@ typedef struct pp_sync_state { /* of a program; one run at a time */
     uint64_t *target;     /* per sync point that records: its beginning in this run */
     bool *ended;
     bool entered;
+    bool *passed; /* per sync point that records: its step was run */
+    bool kept;    /* the run failed, but what its steps did counts, and its files are there */
     bool *stores; /* per stream: sinks of the graph are on it */
     bool defers;  /* all events and streams end after the run's last step: it still writes then; else those of
                      `stores` */

@@ -18,8 +18,9 @@ static ppto_status make_room(pp_sync_state *state)
     state->target = pp_calloc(state->n_syncs + 1, sizeof *state->target);
     state->ended = pp_calloc(state->n_syncs + 1, sizeof *state->ended);
     state->stores = pp_calloc(state->n_streams + 1, sizeof *state->stores);
+    state->passed = pp_calloc(state->n_syncs + 1, sizeof *state->passed);
     bool ok = state->streams && state->events && state->entries && state->waits && state->target &&
-              state->ended && state->stores;
+              state->ended && state->stores && state->passed;
     return ok ? PPTO_OK : PPTO_E_NOMEM;
 }
 
@@ -80,6 +81,7 @@ void pp_sync_destroy(pp_sync_state *state)
     pp_free(state->target);
     pp_free(state->ended);
     pp_free(state->stores);
+    pp_free(state->passed);
     pp_free(state);
 }
 
@@ -165,7 +167,8 @@ ppto_status pp_sync_enter(pp_sync_state *state, int priority, pp_error *err)
         return status;
     }
     state->priority = priority;
-    state->defers = false;
+    state->defers = state->kept = false;
+    memset(state->passed, 0, state->n_syncs * sizeof *state->passed);
     state->run = atomic_fetch_add(&state->program->ctx->runs, 1) + 1;
     for (size_t i = 0; i < state->n_syncs; i++)
         if (is_foreign(state, i)) begin_wait(state, i);
@@ -256,7 +259,8 @@ void pp_sync_leave(pp_sync_state *state, const pp_error *err)
     pthread_mutex_lock(&state->syncs->lock);
     for (size_t i = 0; i < state->n_syncs; i++) {
         if (is_foreign(state, i)) drop_wait(state, i);
-        end_record(state, i, status, &poison, &told);
+        bool well = state->kept && state->passed[i];
+        end_record(state, i, well ? PPTO_OK : status, &poison, &told);
     }
     for (size_t i = 0; i < state->n_streams; i++) {
         if (err->code != PPTO_OK) note_failure(state->streams[i], err);
@@ -328,6 +332,7 @@ static void record_ends(const pp_sync_step *step, ppto_status status, const ppto
     pp_told told = {NULL, NULL};
     pp_sync_state *state = step->instance->sync;
     uint32_t which = step->instance->schedule->steps.at[step->step].which;
+    state->passed[which] = status == PPTO_OK;
     if (state->defers || state->stores[sync_at(state, which)->stream - 1]) return;
     pthread_mutex_lock(&state->syncs->lock);
     end_record(state, which, status, poison, &told);

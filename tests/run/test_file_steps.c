@@ -2,6 +2,7 @@
  * Files as steps of a run: what does not read a file goes on while it is loaded, what fails or is cancelled
  * takes nothing along that does not depend on it, and every kind of file arrives as it is. A pipe whose
  * writer is this test decides when a load ends. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -184,13 +185,14 @@ Test(file_steps, the_plan_tells_them_as_steps)
     ppto_stream_push(g, t);
     ppto_tensor *x = ppto_open(g, in);
     ppto_stream_pop(g);
-    ppto_tensor *y = ppto_exp(x);
+    ppto_tensor *y = ppto_sink(g, ppto_exp(x), "out.npy");
     cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK, "%s", ppto_error_text(ctx));
     cr_assert_eq(ppto_program_explain(p, PPTO_EXPLAIN_PLAN, false, &text), PPTO_OK, "%s",
                  ppto_error_text(ctx));
     snprintf(want, sizeof want, "step 1: loads source1 from %s, stream t\n  after steps 0\n", in);
     cr_expect(strstr(text, want), "%s", text);
     cr_expect(strstr(text, "step 3: map, tasks by phase"), "%s", text);
+    cr_expect(strstr(text, "step 4: stores result 0 to out.npy\n  after steps 3\n"), "%s", text);
     ppto_text_free(text);
     ppto_program_destroy(p);
     ppto_graph_destroy(g);
@@ -284,6 +286,136 @@ Test(file_steps, a_pipe_that_brings_nothing_holds_nobody)
         ppto_graph_destroy(g);
         close(fd);
     }
+}
+
+/* ---- stores ------------------------------------------------------------------------------------- */
+
+/* Names in the folder, which would show a file that was given up. */
+static int names_there(void)
+{
+    DIR *d = opendir(folder);
+    int n = 0;
+    cr_assert_not_null(d);
+    for (const struct dirent *e; (e = readdir(d)) != NULL;) n += e->d_name[0] != '.' || e->d_name[1] == 'p';
+    closedir(d);
+    return n;
+}
+
+static float first_in(const char *path)
+{
+    ppto_array *a = ppto_array_load(ctx, path);
+    cr_assert_not_null(a, "%s", ppto_error_text(ctx));
+    float first = first_of(a);
+    ppto_array_release(a);
+    return first;
+}
+
+/* Stores 2 over a file of ones, and reads a pipe beside. */
+static ppto_program *store_beside_a_pipe(const char *out, const char *pipe)
+{
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_program *p = NULL;
+    ppto_tensor *a = ppto_open(g, out), *b = ppto_open(g, pipe);
+    ppto_tensor *outputs[] = {ppto_sink(g, ppto_add(a, ppto_float(g, 1)), out), ppto_neg(b)};
+    cr_assert_eq(ppto_compile(2, outputs, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+    ppto_graph_destroy(g);
+    return p;
+}
+
+Test(file_steps, a_result_is_stored_while_another_is_not_there_and_gets_its_name_at_the_end)
+{
+    const char *out = file_of_ones("out.npy"), *pipe = path_of("pipe.npy");
+    int fd = pipe_at(pipe);
+    pthread_t writer;
+    ppto_array *y[2];
+    ppto_progress progress = {.size = sizeof progress};
+    ppto_program *p = store_beside_a_pipe(out, pipe);
+    ppto_run *run = start(p, NULL);
+    while (progress.file_bytes < 8 * N) { /* one file is read and the other written */
+        cr_assert_eq(ppto_run_progress(run, &progress), PPTO_OK);
+        pause_ms(1);
+    }
+    cr_expect_eq(first_in(out), 1.0f);
+    cr_expect_eq(names_there(), 2);
+    cr_assert_eq(pthread_create(&writer, NULL, write_ones, &fd), 0);
+    cr_expect_eq(ppto_run_wait(run, -1), PPTO_OK, "%s", ppto_run_error(run));
+    pthread_join(writer, NULL);
+    cr_expect_eq(first_in(out), 2.0f);
+    cr_assert_eq(ppto_run_outputs(run, y), PPTO_OK);
+    cr_expect_null(y[0]);
+    cr_expect_eq(first_of(y[1]), -1.0f);
+    ppto_array_release(y[1]);
+    ppto_run_release(run);
+    ppto_program_destroy(p);
+}
+
+Test(file_steps, a_run_that_is_cancelled_leaves_the_old_file_and_no_other)
+{
+    const char *out = file_of_ones("out.npy"), *pipe = path_of("pipe.npy");
+    int fd = pipe_at(pipe);
+    ppto_progress progress = {.size = sizeof progress};
+    ppto_program *p = store_beside_a_pipe(out, pipe);
+    ppto_run *run = start(p, NULL);
+    while (progress.file_bytes < 8 * N) {
+        cr_assert_eq(ppto_run_progress(run, &progress), PPTO_OK);
+        pause_ms(1);
+    }
+    cr_expect_eq(ppto_run_cancel(run, "enough"), PPTO_OK);
+    cr_expect_eq(ppto_run_wait(run, -1), PPTO_E_CANCELLED);
+    cr_expect_eq(first_in(out), 1.0f);
+    cr_expect_eq(names_there(), 2);
+    ppto_run_release(run);
+    ppto_program_destroy(p);
+    close(fd);
+}
+
+/* The other result reads a file that is broken. With its event the file is there, or both are not. */
+static void store_beside_a_failure(bool goes_on, bool on_stream)
+{
+    const char *in = file_of_ones("in.npy"), *broken = file_of_ones("broken.npy"),
+               *out = file_of_ones("out.npy");
+    ppto_run_options options = PPTO_RUN_OPTIONS_INIT;
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_event stored = no_event;
+    ppto_program *p = NULL;
+    options.policy = goes_on ? PPTO_KEEP_GOING : PPTO_FAIL_FAST;
+    ppto_tensor *y[] = {ppto_neg(ppto_open(g, broken)), ppto_add(ppto_open(g, in), ppto_float(g, 1))};
+    if (on_stream) ppto_stream_push(g, t);
+    y[1] = ppto_sink(g, y[1], out);
+    if (on_stream) ppto_stream_pop(g);
+    if (on_stream) cr_assert_eq(ppto_event_record(g, t, &stored), PPTO_OK);
+    cr_assert_eq(ppto_compile(2, y, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+    cr_assert_eq(truncate(broken, 3 * N), 0);
+    ppto_run *run = start(p, &options);
+    cr_expect_eq(ppto_run_wait(run, -1), PPTO_E_FORMAT, "%s", ppto_run_error(run));
+    cr_expect_eq(first_in(out), goes_on ? 2.0f : 1.0f);
+    cr_expect_eq(names_there(), 3);
+    if (on_stream) cr_expect_eq(ppto_event_wait(stored, -1), goes_on ? PPTO_OK : PPTO_E_FORMAT);
+    if (on_stream) ppto_event_release(stored);
+    ppto_run_release(run);
+    ppto_program_destroy(p);
+    ppto_graph_destroy(g);
+}
+
+Test(file_steps, a_run_that_fails_leaves_the_old_file_unless_it_goes_on)
+{
+    for (int i = 0; i < 4; i++) store_beside_a_failure(i & 1, i & 2);
+}
+
+Test(file_steps, a_file_that_cannot_be_stored_is_named_with_its_place)
+{
+    ppto_graph *g = ppto_graph_create(ctx);
+    const char *in = file_of_ones("in.npy");
+    ppto_program *p = NULL;
+    ppto_tensor *x = ppto_open(g, in), *y = ppto_sink(g, ppto_exp(x), "/dev/full");
+    cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+    ppto_run *run = start(p, NULL);
+    cr_expect_eq(ppto_run_wait(run, -1), PPTO_E_LIMIT, "%s", ppto_run_error(run));
+    cr_expect(strstr(ppto_run_error(run), "sink: /dev/full: "), "%s", ppto_run_error(run));
+    cr_expect(strstr(ppto_run_error(run), "test_file_steps.c:"), "%s", ppto_run_error(run));
+    ppto_run_release(run);
+    ppto_program_destroy(p);
+    ppto_graph_destroy(g);
 }
 
 /* ---- kinds of files ------------------------------------------------------------------------------ */
