@@ -14,13 +14,10 @@ static ppto_status make_syncs(pp_syncs **out)
     pp_syncs *syncs = pp_calloc(1, sizeof *syncs);
     if (!syncs) return PPTO_E_NOMEM;
     if (pthread_mutex_init(&syncs->lock, NULL) != 0) goto fail_lock;
-    if (pp_condition_init(&syncs->changed) != 0) goto fail_changed;
     if (pthread_cond_init(&syncs->wanted, NULL) != 0) goto fail_wanted;
     *out = syncs;
     return PPTO_OK;
 fail_wanted:
-    pthread_cond_destroy(&syncs->changed);
-fail_changed:
     pthread_mutex_destroy(&syncs->lock);
 fail_lock:
     pp_free(syncs);
@@ -103,6 +100,7 @@ static void end_wait(pp_syncs *syncs, pp_event_wait *wait, ppto_status status, c
     wait->status = status;
     if (status != PPTO_OK) wait->poison = *poison;
     if (wait->kind == PP_WAIT_CALL) queue_call(syncs, wait);
+    if (wait->woken) pthread_cond_signal(wait->woken);
     if (wait->kind != PP_WAIT_STEP || !wait->armed) return;
     wait->armed = false;
     wait->next = told->waits;
@@ -129,7 +127,6 @@ void pp_event_end(pp_syncs *syncs, pp_event_row *row, uint64_t target, ppto_stat
         end_wait(syncs, wait, status, poison, told);
     }
     pp_event_unuse(syncs, row);
-    if (syncs->waiting != 0) pthread_cond_broadcast(&syncs->changed);
 }
 
 void pp_tell(pp_told *told)
@@ -214,7 +211,6 @@ void pp_syncs_destroy(pp_syncs *syncs)
     pthread_mutex_unlock(&syncs->lock);
     if (joins) pthread_join(syncs->control, NULL);
     pthread_cond_destroy(&syncs->wanted);
-    pthread_cond_destroy(&syncs->changed);
     pthread_mutex_destroy(&syncs->lock);
     free_calls(syncs);
     while (syncs->streams) {
@@ -372,18 +368,17 @@ static int64_t time_after(int64_t timeout_ns)
     return timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
 }
 
-static ppto_status wait_for(pp_syncs *syncs, pp_event_row *row, int64_t timeout_ns, ppto_poison *poison)
+static ppto_status wait_for(pp_syncs *syncs, pp_event_row *row, int64_t timeout_ns, pthread_cond_t *woken,
+                            ppto_poison *poison)
 {
     if (row->begun == 0) return PPTO_E_NOT_SCHEDULED;
     *poison = row->poison;
     if (row->finished == row->begun) return row->status;
-    pp_event_wait wait = {.kind = PP_WAIT_CALLER, .target = row->begun};
+    pp_event_wait wait = {.kind = PP_WAIT_CALLER, .target = row->begun, .woken = woken};
     int64_t until = timeout_ns < 0 ? 0 : time_after(timeout_ns);
     bool in_time = true;
     link_wait(row, &wait);
-    syncs->waiting++;
-    while (!wait.done && in_time) in_time = pp_condition_wait(&syncs->changed, &syncs->lock, until);
-    syncs->waiting--;
+    while (!wait.done && in_time) in_time = pp_condition_wait(woken, &syncs->lock, until);
     *poison = wait.poison;
     if (wait.done) return wait.status;
     unlink_wait(syncs, row, &wait);
@@ -395,12 +390,16 @@ ppto_status ppto_event_wait(ppto_event event, int64_t timeout_ns)
     pp_event_row *row;
     ppto_status status;
     ppto_poison poison;
+    pthread_cond_t woken;
     if (pp_dispatch_inside())
         return pp_report_new(PPTO_E_WOULD_DEADLOCK, "event wait: from inside a run or a callback");
     pp_syncs *syncs = open_table(event, &row, &status);
     if (!syncs) return status;
-    status = wait_for(syncs, row, timeout_ns, &poison);
+    bool waits = pp_condition_init(&woken) == 0;
+    status = waits ? wait_for(syncs, row, timeout_ns, &woken, &poison) : PPTO_E_NOMEM;
     pthread_mutex_unlock(&syncs->lock);
+    if (!waits) return pp_report_new(status, "event wait: no lock can be had");
+    pthread_cond_destroy(&woken);
     if (status == PPTO_OK) return PPTO_OK;
     if (status == PPTO_E_NOT_SCHEDULED)
         return pp_report_new(status, "event wait: no run has begun the event");

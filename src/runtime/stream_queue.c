@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Streams: the queue of the runs on each, and what a graph records on them. A run leaves the queue from
- * wherever it stands, the one at its head has the stream. */
+ * wherever it stands; the one at its head has the stream, or the first few of a deeper one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,6 +30,7 @@ ppto_stream *ppto_stream_create(ppto_context *ctx, const char *name, ppto_stream
     }
     stream->ctx = ctx;
     stream->kind = kind;
+    stream->depth = 1;
     stream->uses = 1;
     pthread_mutex_lock(&syncs->lock);
     stream->next = syncs->streams;
@@ -65,10 +66,37 @@ const char *ppto_stream_name(const ppto_stream *stream)
 
 /* ---- the queue ----------------------------------------------------------------------------------- */
 
-void pp_stream_leave(pp_syncs *syncs, ppto_stream *stream, pp_stream_entry *entry, pp_told *told)
+bool pp_stream_has(const ppto_stream *stream, const pp_stream_entry *entry)
+{
+    const pp_stream_entry *at = stream->first;
+    for (uint32_t i = 0; i < stream->depth && at; i++, at = at->next)
+        if (at == entry) return true;
+    return false;
+}
+
+/* Those that have the stream go on, if they waited for it. */
+static void admit(ppto_stream *stream, pp_told *told)
+{
+    pp_stream_entry *at = stream->first;
+    for (uint32_t i = 0; i < stream->depth && at; i++, at = at->next) {
+        pthread_cond_signal(at->woken);
+        if (!at->armed) continue;
+        at->armed = false;
+        at->tell = told->gates;
+        told->gates = at;
+    }
+}
+
+static bool have_left(const ppto_stream *stream, uint64_t entered)
+{
+    return !stream->first || stream->first->number > entered;
+}
+
+void pp_stream_leave(ppto_stream *stream, pp_stream_entry *entry, pp_told *told)
 {
     pp_stream_entry **at = &stream->first, *before = NULL;
     if (entry->ended) return;
+    bool had = pp_stream_has(stream, entry);
     while (*at != entry) {
         before = *at;
         at = &(*at)->next;
@@ -76,18 +104,21 @@ void pp_stream_leave(pp_syncs *syncs, ppto_stream *stream, pp_stream_entry *entr
     *at = entry->next;
     if (stream->last == entry) stream->last = before;
     entry->ended = true;
-    pp_stream_entry *head = stream->first;
-    if (!before && head && head->armed) {
-        head->armed = false;
-        head->tell = told->gates;
-        told->gates = head;
-    }
-    if (syncs->waiting != 0) pthread_cond_broadcast(&syncs->changed);
+    if (had) admit(stream, told);
+    for (pp_stream_caller *caller = stream->callers; caller; caller = caller->next)
+        if (have_left(stream, caller->number)) pthread_cond_signal(&caller->woken);
 }
 
-static bool have_left(const ppto_stream *stream, uint64_t entered)
+/* With the lock. */
+static void wait_until_left(ppto_stream *stream, pp_stream_caller *caller, pthread_mutex_t *lock)
 {
-    return !stream->first || stream->first->number > entered;
+    pp_stream_caller **at = &stream->callers;
+    caller->number = stream->entered;
+    caller->next = stream->callers;
+    stream->callers = caller;
+    while (!have_left(stream, caller->number)) pthread_cond_wait(&caller->woken, lock);
+    while (*at != caller) at = &(*at)->next;
+    *at = caller->next;
 }
 
 ppto_status ppto_sync(ppto_stream *stream)
@@ -98,15 +129,15 @@ ppto_status ppto_sync(ppto_stream *stream)
         return pp_report_new(PPTO_E_WOULD_DEADLOCK, "sync: from inside a run or a callback");
     if (pp_context_check(stream->ctx, &err) != PPTO_OK) return pp_report(&err);
     pp_syncs *syncs = stream->ctx->syncs;
+    pp_stream_caller caller;
+    if (pp_condition_init(&caller.woken) != 0) return pp_report_new(PPTO_E_NOMEM, "sync: no lock can be had");
     pthread_mutex_lock(&syncs->lock);
-    uint64_t entered = stream->entered;
     stream->uses++;
-    syncs->waiting++;
-    while (!have_left(stream, entered)) pthread_cond_wait(&syncs->changed, &syncs->lock);
-    syncs->waiting--;
+    wait_until_left(stream, &caller, &syncs->lock);
     if (stream->failed != PPTO_OK) pp_fail(&err, stream->failed, "stream %s: %s", stream->name, stream->text);
     stream->failed = PPTO_OK;
     pthread_mutex_unlock(&syncs->lock);
+    pthread_cond_destroy(&caller.woken);
     pp_stream_unuse(stream);
     return pp_report(&err);
 }

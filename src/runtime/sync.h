@@ -4,7 +4,7 @@
  * One lock of the context (pp_syncs.lock) guards every event and the queue of every stream. Nothing is called
  * under it: whoever ends an event or leaves a stream collects the steps that may go on, lets go of the lock
  * and completes them. A step collected so cannot be taken back, hence its run cannot end before it is
- * completed.
+ * completed. A thread that waits has a condition of its own, and only that of what happened is signalled.
  *
  * A run enters all its streams and begins all its events at one moment (pp_sync_enter), so runs wait only for
  * runs that entered before: no circle. Lock order: drivers, syncs, dispatch. */
@@ -21,6 +21,7 @@
 typedef struct pp_event_wait {
     struct pp_event_wait *next; /* of the event; then of those to be told */
     uint64_t target;            /* the beginning that is meant */
+    pthread_cond_t *woken;      /* STEP, CALLER: of a thread that may wait for it */
     enum { PP_WAIT_STEP, PP_WAIT_CALLER, PP_WAIT_CALL } kind;
     bool done;  /* and status is set */
     bool armed; /* STEP: the step waits; whoever ends the wait completes it */
@@ -48,11 +49,18 @@ typedef struct pp_stream_entry { /* a run on a stream */
     struct pp_stream_entry *next;
     bool ended, armed; /* armed: the gate waits */
     int priority;
-    uint64_t number; /* ascending along the queue */
+    uint64_t number;       /* ascending along the queue */
+    pthread_cond_t *woken; /* of a thread that may wait for the stream */
     pp_dispatch *dispatch;
     uint32_t step;
     struct pp_stream_entry *tell; /* next of those to be told */
 } pp_stream_entry;
+
+typedef struct pp_stream_caller { /* of ppto_sync */
+    struct pp_stream_caller *next;
+    uint64_t number; /* runs up to this one are to leave */
+    pthread_cond_t woken;
+} pp_stream_caller;
 
 struct ppto_stream {
     ppto_context *ctx;
@@ -61,15 +69,15 @@ struct ppto_stream {
     ppto_stream_kind kind;
     uint32_t uses; /* the user, graphs, programs */
     pp_stream_entry *first, *last;
-    uint64_t entered;   /* runs so far */
+    uint32_t depth;   /* so many of them have the stream; kind IO: of the user, else 1 */
+    uint64_t entered; /* runs so far */
+    pp_stream_caller *callers;
     ppto_status failed; /* the first since ppto_sync */
     char text[256];
 };
 
 typedef struct pp_syncs {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* an event ended or a run left a stream, when somebody waits for that */
-    uint32_t waiting;       /* callers on changed */
     PP_VEC(pp_event_row *) rows;
     PP_VEC(uint32_t) vacant;
     ppto_stream *streams;
@@ -103,7 +111,8 @@ void pp_event_unuse(pp_syncs *syncs, pp_event_row *row); /* with the lock: one u
 
 void pp_graph_streams_free(ppto_graph *graph); /* what the graph keeps */
 void pp_stream_unuse(ppto_stream *stream);     /* without the lock */
-void pp_stream_leave(pp_syncs *syncs, ppto_stream *stream, pp_stream_entry *entry, pp_told *told);
+void pp_stream_leave(ppto_stream *stream, pp_stream_entry *entry, pp_told *told);
+bool pp_stream_has(const ppto_stream *stream, const pp_stream_entry *entry); /* does the run have it? */
 
 /* ---- sync_run.c : the streams and events of a program ------------------------------------------- */
 
@@ -120,6 +129,8 @@ typedef struct pp_sync_state { /* of a program; one run at a time */
     bool entered;
     bool *passed; /* per sync point that records: its step was run */
     bool kept;    /* the run failed, but what its steps did counts, and its files are there */
+    pthread_cond_t woken; /* pp_sync_pass may go on */
+    bool has_woken;       /* it was made */
     bool *stores; /* per stream: sinks of the graph are on it */
     bool defers;  /* all events and streams end after the run's last step: it still writes then; else those of
                      `stores` */

@@ -56,6 +56,8 @@ ppto_status pp_sync_create(ppto_program *program, ppto_graph *graph, const pp_re
     state->n_streams = flat->n_streams;
     state->n_syncs = flat->syncs.n;
     if (status == PPTO_OK) status = make_room(state);
+    if (status == PPTO_OK) state->has_woken = pp_condition_init(&state->woken) == 0;
+    if (status == PPTO_OK && !state->has_woken) status = PPTO_E_NOMEM;
     if (status == PPTO_OK) take_uses(state, &uses);
     pp_graph_uses_free(&uses);
     return status;
@@ -74,6 +76,7 @@ void pp_sync_destroy(pp_sync_state *state)
     }
     for (size_t i = 0; here && state->streams && i < state->n_streams; i++)
         if (state->streams[i]) pp_stream_unuse(state->streams[i]);
+    if (here && state->has_woken) pthread_cond_destroy(&state->woken);
     pp_free(state->streams);
     pp_free(state->events);
     pp_free(state->entries);
@@ -133,7 +136,7 @@ static void begin_wait(pp_sync_state *state, size_t i)
 {
     pp_event_row *row = state->events[i];
     pp_event_wait *wait = &state->waits[i];
-    *wait = (pp_event_wait){.kind = PP_WAIT_STEP, .target = row->begun};
+    *wait = (pp_event_wait){.kind = PP_WAIT_STEP, .target = row->begun, .woken = &state->woken};
     if (row->finished == row->begun) {
         wait->done = true;
         wait->status = row->status;
@@ -150,7 +153,8 @@ static void enter_stream(pp_sync_state *state, size_t i)
 {
     ppto_stream *stream = state->streams[i];
     pp_stream_entry *entry = &state->entries[i];
-    *entry = (pp_stream_entry){.number = ++stream->entered, .priority = state->priority};
+    *entry =
+        (pp_stream_entry){.number = ++stream->entered, .priority = state->priority, .woken = &state->woken};
     if (stream->last)
         stream->last->next = entry;
     else
@@ -191,7 +195,7 @@ ppto_status pp_sync_enter(pp_sync_state *state, int priority, pp_error *err)
 static bool has_passed(const pp_sync_state *state, ppto_status *status, pp_error *err)
 {
     for (size_t i = 0; i < state->n_streams; i++)
-        if (state->streams[i]->first != &state->entries[i]) return false;
+        if (!pp_stream_has(state->streams[i], &state->entries[i])) return false;
     for (size_t i = 0; i < state->n_syncs; i++) {
         if (!is_foreign(state, i)) continue;
         if (!state->waits[i].done) return false;
@@ -206,13 +210,11 @@ ppto_status pp_sync_pass(pp_sync_state *state, const pp_run_control *control, pp
 {
     ppto_status status = PPTO_OK;
     pthread_mutex_lock(&state->syncs->lock);
-    state->syncs->waiting++;
     while (!has_passed(state, &status, err) && status == PPTO_OK) {
         status = pp_run_stopped(control, err);
         if (status != PPTO_OK) break;
-        (void)pp_condition_wait(&state->syncs->changed, &state->syncs->lock, pp_run_look_again(control));
+        (void)pp_condition_wait(&state->woken, &state->syncs->lock, pp_run_look_again(control));
     }
-    state->syncs->waiting--;
     pthread_mutex_unlock(&state->syncs->lock);
     return status;
 }
@@ -220,7 +222,7 @@ ppto_status pp_sync_pass(pp_sync_state *state, const pp_run_control *control, pp
 void pp_sync_poke(pp_sync_state *state)
 {
     pthread_mutex_lock(&state->syncs->lock);
-    if (state->syncs->waiting != 0) pthread_cond_broadcast(&state->syncs->changed);
+    pthread_cond_signal(&state->woken);
     pthread_mutex_unlock(&state->syncs->lock);
 }
 
@@ -264,7 +266,7 @@ void pp_sync_leave(pp_sync_state *state, const pp_error *err)
     }
     for (size_t i = 0; i < state->n_streams; i++) {
         if (err->code != PPTO_OK) note_failure(state->streams[i], err);
-        pp_stream_leave(state->syncs, state->streams[i], &state->entries[i], &told);
+        pp_stream_leave(state->streams[i], &state->entries[i], &told);
     }
     state->entered = false;
     pthread_mutex_unlock(&state->syncs->lock);
@@ -281,7 +283,7 @@ static ppto_status run_gate(void *object, PP_UNUSED uint32_t phase, PP_UNUSED ui
     uint32_t which = step->instance->schedule->steps.at[step->step].which;
     pp_stream_entry *entry = &state->entries[which];
     pthread_mutex_lock(&state->syncs->lock);
-    bool passes = state->streams[which]->first == entry;
+    bool passes = pp_stream_has(state->streams[which], entry);
     if (!passes) {
         entry->dispatch = step->instance->dispatch;
         entry->step = step->step;
@@ -310,7 +312,7 @@ static void leave_stream(const pp_sync_step *step)
     uint32_t which = step->instance->schedule->steps.at[step->step].which;
     if (state->defers || state->stores[which]) return;
     pthread_mutex_lock(&state->syncs->lock);
-    pp_stream_leave(state->syncs, state->streams[which], &state->entries[which], &told);
+    pp_stream_leave(state->streams[which], &state->entries[which], &told);
     pthread_mutex_unlock(&state->syncs->lock);
     pp_tell(&told);
 }
