@@ -43,6 +43,13 @@ struct pp_io_file {
     pp_io_lane lane[2]; /* of the engine: by direction; without stream only the first */
 };
 
+/* What some requests have in flight together, of whatever files: the rest of them waits, while others go on.
+ * Of the caller, who sets `most` at any time; in place until every request with it is done. */
+typedef struct pp_io_share {
+    _Atomic size_t most; /* bytes, at least PP_IO_LEAST_PIECE; 0: whatever the engine has room for */
+    size_t bytes;        /* of the engine: in flight */
+} pp_io_share;
+
 /* The caller fills the first part (the rest is zero) and leaves it alone until done. */
 struct pp_io_request {
     pp_io_op op;
@@ -53,6 +60,7 @@ struct pp_io_request {
     size_t bytes;
     size_t stretch; /* not 0: after every so many bytes the file goes on `stride` after where they began */
     int64_t stride;
+    pp_io_share *share; /* NULL: only the engine's limits */
     void (*done)(
         pp_io_request *request); /* on the engine's thread; short, may submit, may free the request */
     void *owner;                 /* of the caller */

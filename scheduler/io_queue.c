@@ -10,6 +10,7 @@
  *
  * Start reading at pp_io_pump. */
 #include <errno.h>
+#include <stdatomic.h>
 
 #include "base/checked.h"
 #include "scheduler/io_engine.h"
@@ -228,6 +229,7 @@ bool pp_io_account(pp_io *io, pp_io_slot *piece, int64_t result)
 
 static void release_slot(pp_io *io, pp_io_slot *slot)
 {
+    if (slot->request->share != NULL) slot->request->share->bytes -= slot->held;
     slot->request->file->running--;
     slot->request->own.pieces--;
     slot->request = NULL;
@@ -268,10 +270,20 @@ void pp_io_slot_ended(pp_io *io, pp_io_slot *slot, int64_t result)
 
 /* ---- the pump ---------------------------------------------------------------------------------- */
 
+/* SIZE_MAX: it has none. */
+static size_t share_of(const pp_io_request *request)
+{
+    if (request->share == NULL) return SIZE_MAX;
+    /* relaxed: a limit, which orders nothing */
+    size_t most = atomic_load_explicit(&request->share->most, memory_order_relaxed);
+    return most != 0 ? most : SIZE_MAX;
+}
+
 /* Bytes of the next piece of a request: up to the next multiple of a piece in the file. */
 static size_t next_piece(const pp_io *io, const pp_io_request *request)
 {
     size_t left = request->bytes - request->own.begun, most = io->options.piece;
+    if (share_of(request) < most) most = share_of(request);
     if (!request->file->stream && request->stretch == 0)
         most -= (size_t)(request->offset + (int64_t)request->own.begun) % most;
     return left < most ? left : most;
@@ -282,6 +294,13 @@ static bool fits(const pp_io *io, size_t bytes)
     size_t sum;
     if (io->counters.in_flight == 0) return true;
     return pp_add_size(io->counters.bytes_in_flight, bytes, &sum) && sum <= io->options.max_bytes;
+}
+
+static bool fits_share(const pp_io_request *request, size_t bytes)
+{
+    size_t sum, held = request->share != NULL ? request->share->bytes : 0;
+    if (held == 0) return true;
+    return pp_add_size(held, bytes, &sum) && sum <= share_of(request);
 }
 
 static void issue_piece(pp_io *io, pp_io_lane *lane, size_t bytes)
@@ -296,6 +315,7 @@ static void issue_piece(pp_io *io, pp_io_lane *lane, size_t bytes)
     request->own.begun += bytes;
     request->own.pieces++;
     lane->file->running++;
+    if (request->share != NULL) request->share->bytes += bytes;
     counters->bytes_in_flight += bytes;
     if (++counters->in_flight > counters->most_in_flight) counters->most_in_flight = counters->in_flight;
     if (counters->bytes_in_flight > counters->most_bytes_in_flight)
@@ -317,15 +337,15 @@ static bool has_all_it_may(const pp_io *io, const pp_io_lane *lane)
 
 static void issue(pp_io *io)
 {
-    size_t full = 0; /* lanes in a row whose file has all it may have */
+    size_t full = 0; /* lanes in a row whose file or share has all it may have */
     while (io->free != NULL && full < io->ring.n) {
         pp_io_lane *lane = io->ring.first;
-        if (has_all_it_may(io, lane)) {
+        size_t bytes = next_piece(io, lane->first);
+        if (has_all_it_may(io, lane) || !fits_share(lane->first, bytes)) {
             pp_io_lane_to(&io->ring, lane);
             full++;
             continue;
         }
-        size_t bytes = next_piece(io, lane->first);
         if (!fits(io, bytes)) return;
         issue_piece(io, lane, bytes);
         full = 0;

@@ -28,6 +28,18 @@ PPTO_API ppto_stream *ppto_stream_create(ppto_context *ctx, const char *name, pp
 PPTO_API void ppto_stream_destroy(ppto_stream *stream);           /* NULL is fine; does not wait */
 PPTO_API const char *ppto_stream_name(const ppto_stream *stream); /* borrow: lives as long as the stream */
 
+/* Of a stream of kind IO: how many runs may have it at once (1 to 64; at first 1, one after the other). They
+ * get it in the order they entered, but a run need not be done with its sources and sinks on the stream when
+ * the next begins its own: so neither may need what the other writes. What is under way goes on.
+ * returns  PPTO_OK; E_VALUE another kind, or depth; E_FORKED
+ * threads  any, also while runs are on the stream */
+PPTO_API ppto_status ppto_stream_set_depth(ppto_stream *stream, int depth);
+/* Of a stream of kind IO: how many bytes its sources and sinks may have in flight, of all runs together
+ * (4096 or more; 0, as at first: what the context's I/O has room for, which is all of its streams' too). The
+ * rest waits, and so do the runs that need it, while other streams go on. Pipes move what their peer takes.
+ * returns  and threads as above */
+PPTO_API ppto_status ppto_stream_set_bytes(ppto_stream *stream, size_t bytes);
+
 /* Operators the graph records until the pop belong to the stream; pushes nest. Inputs and literals belong to
  * none. Errors are the graph's, like those of recording. threads: the graph's */
 PPTO_API ppto_status ppto_stream_push(ppto_graph *graph, ppto_stream *stream);

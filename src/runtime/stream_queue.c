@@ -6,6 +6,8 @@
 
 #include "runtime/sync.h"
 
+enum { MOST_DEPTH = 64 };
+
 /* ---- life ---------------------------------------------------------------------------------------- */
 
 ppto_stream *ppto_stream_create(ppto_context *ctx, const char *name, ppto_stream_kind kind)
@@ -107,6 +109,42 @@ void pp_stream_leave(ppto_stream *stream, pp_stream_entry *entry, pp_told *told)
     if (had) admit(stream, told);
     for (pp_stream_caller *caller = stream->callers; caller; caller = caller->next)
         if (have_left(stream, caller->number)) pthread_cond_signal(&caller->woken);
+}
+
+static ppto_status of_files(const ppto_stream *stream, const char *what, pp_error *err)
+{
+    if (!stream) return pp_fail(err, PPTO_E_VALUE, "stream %s: the stream is NULL", what);
+    PP_TRY(pp_context_check(stream->ctx, err));
+    if (stream->kind == PPTO_STREAM_IO) return PPTO_OK;
+    return pp_fail(err, PPTO_E_VALUE, "stream %s: %s is not of kind IO", what, stream->name);
+}
+
+ppto_status ppto_stream_set_depth(ppto_stream *stream, int depth)
+{
+    pp_error err = {0};
+    pp_told told = {NULL, NULL};
+    if (of_files(stream, "depth", &err) != PPTO_OK) return pp_report(&err);
+    if (depth < 1 || depth > MOST_DEPTH)
+        return pp_report_new(PPTO_E_VALUE, "stream depth: %d of 1 to %d for %s", depth, MOST_DEPTH,
+                             stream->name);
+    pthread_mutex_lock(&stream->ctx->syncs->lock);
+    stream->depth = (uint32_t)depth;
+    admit(stream, &told);
+    pthread_mutex_unlock(&stream->ctx->syncs->lock);
+    pp_tell(&told);
+    return PPTO_OK;
+}
+
+ppto_status ppto_stream_set_bytes(ppto_stream *stream, size_t bytes)
+{
+    pp_error err = {0};
+    if (of_files(stream, "bytes", &err) != PPTO_OK) return pp_report(&err);
+    if (bytes != 0 && bytes < PP_IO_LEAST_PIECE)
+        return pp_report_new(PPTO_E_VALUE, "stream bytes: %zu in flight are too few for %s, at least %d",
+                             bytes, stream->name, PP_IO_LEAST_PIECE);
+    /* relaxed: a limit, which orders nothing */
+    atomic_store_explicit(&stream->share.most, bytes, memory_order_relaxed);
+    return PPTO_OK;
 }
 
 /* With the lock. */

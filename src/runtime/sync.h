@@ -14,6 +14,7 @@
 #include "base/thread.h"
 #include "ppto/stream.h"
 #include "runtime/runtime.h"
+#include "scheduler/io.h"
 
 /* ---- event.c : events and their waits ---------------------------------------------------------- */
 
@@ -72,6 +73,7 @@ struct ppto_stream {
     uint32_t depth;   /* so many of them have the stream; kind IO: of the user, else 1 */
     uint64_t entered; /* runs so far */
     pp_stream_caller *callers;
+    pp_io_share share;  /* kind IO: what its sources and sinks have in flight */
     ppto_status failed; /* the first since ppto_sync */
     char text[256];
 };
@@ -146,6 +148,8 @@ ppto_status pp_sync_enter(pp_sync_state *state, int priority, pp_error *err);
 /* Waits on the caller's thread until all streams are the run's and all events from outside have happened: for
  * a run that does not go by the steps of its plan. */
 struct pp_run_control;
+/* The share of a stream of the plan (from 1; 0: none) for requests of its sources and sinks; NULL: none. */
+pp_io_share *pp_sync_share(const pp_sync_state *state, uint32_t stream);
 ppto_status pp_sync_pass(pp_sync_state *state, const struct pp_run_control *control, pp_error *err);
 /* The number of a stream in the plan; 0: none, or not there. state and stream may be NULL. */
 uint32_t pp_sync_number(const pp_sync_state *state, const void *stream);

@@ -100,6 +100,11 @@ void pp_sync_stores(pp_sync_state *state, uint32_t stream)
     state->stores[stream - 1] = true;
 }
 
+pp_io_share *pp_sync_share(const pp_sync_state *state, uint32_t stream)
+{
+    return state && stream != 0 ? &state->streams[stream - 1]->share : NULL;
+}
+
 const char *pp_program_stream(const ppto_program *program, uint32_t stream)
 {
     return stream != 0 && program->sync ? program->sync->streams[stream - 1]->name : "";

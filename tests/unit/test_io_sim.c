@@ -138,6 +138,66 @@ Test(io_sim, writes_a_file_by_one_piece_and_reads_it_by_several)
     cr_expect_eq(most_at_once(PP_IO_READ), 3);
 }
 
+Test(io_sim, keeps_every_share_and_lets_others_go_on)
+{
+    enum { MOST_BYTES = 12000 };
+    static unsigned char back[6][FILE_BYTES];
+    pp_io *io = simulated((pp_io_options){.depth = 6, .piece = 8192, .sim.most_ns = 100});
+    pp_io_share shares[2] = {{.most = MOST_BYTES}, {.most = 0}};
+    pp_io_file files[6] = {{0}};
+    pp_io_request requests[6];
+    waiter all = WAITER(6);
+    for (int i = 0; i < 6; i++) {
+        files[i].fd = file_of_ramp();
+        requests[i] = (pp_io_request){.op = PP_IO_READ,
+                                      .file = &files[i],
+                                      .data = back[i],
+                                      .bytes = i == 5 ? 30000 : FILE_BYTES,
+                                      .share = i < 4 ? &shares[0] : &shares[i - 4],
+                                      .done = told,
+                                      .owner = &all};
+        if (i == 5) requests[i].share = NULL;
+        pp_io_submit(io, &requests[i]);
+    }
+    size_t seen = 0;
+    for (int64_t next = 0; next != INT64_MAX; next = pp_io_sim_step(io, next)) {
+        cr_expect_leq(shares[0].bytes, MOST_BYTES);
+        if (shares[0].bytes > seen) seen = shares[0].bytes;
+    }
+    cr_expect_gt(seen, 8192, "more than one piece at once");
+    for (int i = 0; i < 6; i++) {
+        cr_expect(requests[i].status == PPTO_OK && is_ramp(back[i], 0, requests[i].bytes));
+        if (i < 5) cr_expect_lt(requests[5].done_ns, requests[i].done_ns);
+        close(files[i].fd);
+    }
+    cr_expect_eq(shares[0].bytes + shares[1].bytes, 0);
+    pp_io_destroy(io);
+}
+
+Test(io_sim, cuts_pieces_to_a_share_that_is_smaller)
+{
+    static unsigned char back[FILE_BYTES];
+    pp_io *io = simulated((pp_io_options){.depth = 4, .piece = 65536});
+    pp_io_share share = {.most = 5000};
+    pp_io_file file = {.fd = file_of_ramp()};
+    waiter all = WAITER(1);
+    pp_io_request request = {.op = PP_IO_READ,
+                             .file = &file,
+                             .data = back,
+                             .bytes = FILE_BYTES,
+                             .share = &share,
+                             .done = told,
+                             .owner = &all};
+    pp_io_counters counters;
+    pp_io_submit(io, &request);
+    finish_all(io);
+    pp_io_count(io, &counters);
+    cr_expect(request.status == PPTO_OK && is_ramp(back, 0, FILE_BYTES));
+    cr_expect(counters.most_bytes_in_flight <= 5000 && counters.calls == FILE_BYTES / 5000);
+    pp_io_destroy(io);
+    close(file.fd);
+}
+
 Test(io_sim, takes_no_turns_for_a_piece_that_goes_alone)
 {
     static unsigned char back[FILE_BYTES];
@@ -300,6 +360,7 @@ typedef struct drawn {
         int times;
         bool cancelled;
     } ones[MOST];
+    pp_io_share share; /* of some */
     unsigned char data[MOST][6000];
 } drawn;
 
@@ -332,6 +393,7 @@ static void draw_request(drawn *d, int i, pp_io_file *files)
                                     .offset = f == 3 ? 6000 * i : (int64_t)draw(d, FILE_BYTES - 4000),
                                     .data = d->data[i],
                                     .bytes = bytes,
+                                    .share = draw(d, 3) == 0 ? &d->share : NULL,
                                     .done = one_done,
                                     .owner = mine};
     if (f == 3) memset(d->data[i], i + 1, sizeof d->data[i]);
@@ -368,6 +430,7 @@ static uint64_t run_seed(uint64_t seed)
     pp_io_options options = {.depth = 1 + (uint32_t)draw(&d, 6), .piece = 4096, .sim.seed = seed};
     options.max_bytes = 1 + draw(&d, 30000);
     options.per_file = (uint32_t)draw(&d, 4);
+    d.share.most = draw(&d, 3) * 3000;
     options.sim.least_ns = (int64_t)draw(&d, 20);
     options.sim.most_ns = options.sim.least_ns + (int64_t)draw(&d, 1000);
     bool faults = draw(&d, 2) == 0;
@@ -394,12 +457,13 @@ static uint64_t run_seed(uint64_t seed)
         }
         if (quits && submitted == n) break;
         next = pp_io_sim_step(d.io, now);
+        cr_expect(d.share.most == 0 || d.share.bytes <= d.share.most);
         cr_assert(next != INT64_MAX || submitted < n || d.left == 0, "seed %d hangs", (int)seed);
         now = next != INT64_MAX && draw(&d, 2) == 0 ? next : now + (int64_t)draw(&d, 400);
     }
     for (int i = 0; i < n && quits; i++) d.ones[i].cancelled = true;
     pp_io_destroy(d.io);
-    cr_expect_eq(d.left, 0, "seed %d", (int)seed);
+    cr_expect(d.left == 0 && d.share.bytes == 0, "seed %d", (int)seed);
     for (int i = 0; i < n; i++) check_one(&d, i, files, faults);
     for (int f = 0; f < 5; f++) close(files[f].fd);
     return d.trace;

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Streams of kind IO that several runs may have at once, and what they have in flight. */
+#include "async_common.h"
+
+enum { RUNS = 5 };
+
+TestSuite(stream_depth, .init = begin, .fini = end, .timeout = 120);
+
+typedef struct held {
+    ppto_event gate, done;
+    ppto_program *program;
+    ppto_run *run;
+} held;
+
+/* Runs that stand on t until their gates open. */
+static void start_all(held *all)
+{
+    for (int i = 0; i < RUNS; i++) {
+        cr_assert_eq(ppto_event_create_user(ctx, &all[i].gate), PPTO_OK);
+        all[i].program = program_on(t, all[i].gate, &all[i].done);
+        all[i].run = start(all[i].program, NULL);
+    }
+}
+
+static bool is_done(const held *one)
+{
+    ppto_event_state state = PPTO_EVENT_PENDING;
+    cr_expect_eq(ppto_event_query(one->done, &state), PPTO_OK);
+    return state == PPTO_EVENT_DONE;
+}
+
+static void finish_all(held *all)
+{
+    for (int i = 0; i < RUNS; i++) {
+        expect_two(all[i].run);
+        ppto_run_release(all[i].run);
+        ppto_event_release(all[i].gate);
+        ppto_event_release(all[i].done);
+        ppto_program_destroy(all[i].program);
+    }
+}
+
+Test(stream_depth, so_many_runs_have_the_stream_and_no_more)
+{
+    held all[RUNS];
+    cr_assert_eq(ppto_stream_set_depth(t, 3), PPTO_OK);
+    start_all(all);
+    for (int i = RUNS - 1; i > 0; i--) ppto_event_signal(all[i].gate, PPTO_OK);
+    expect_two(all[1].run);
+    expect_two(all[2].run);
+    expect_two(all[3].run); /* when one has left, the next one has it */
+    expect_two(all[4].run);
+    cr_expect(!is_done(&all[0]));
+    ppto_event_signal(all[0].gate, PPTO_OK);
+    finish_all(all);
+}
+
+Test(stream_depth, a_run_passes_nobody_while_the_stream_is_full)
+{
+    held all[RUNS];
+    cr_assert_eq(ppto_stream_set_depth(t, 2), PPTO_OK);
+    start_all(all);
+    for (int i = 2; i < RUNS; i++) ppto_event_signal(all[i].gate, PPTO_OK);
+    pause_ms(5);
+    for (int i = 0; i < RUNS; i++) cr_expect(!is_done(&all[i]), "%d", i);
+    ppto_event_signal(all[1].gate, PPTO_OK);
+    for (int i = 1; i < RUNS; i++) expect_two(all[i].run);
+    cr_expect(!is_done(&all[0]));
+    ppto_event_signal(all[0].gate, PPTO_OK);
+    finish_all(all);
+}
+
+Test(stream_depth, a_deeper_stream_lets_those_in_that_wait)
+{
+    held all[RUNS];
+    start_all(all);
+    for (int i = 1; i < RUNS; i++) ppto_event_signal(all[i].gate, PPTO_OK);
+    pause_ms(5);
+    cr_expect(!is_done(&all[1]));
+    cr_assert_eq(ppto_stream_set_depth(t, 2), PPTO_OK);
+    for (int i = 1; i < RUNS; i++) expect_two(all[i].run);
+    cr_assert_eq(ppto_stream_set_depth(t, 1), PPTO_OK);
+    ppto_event_signal(all[0].gate, PPTO_OK);
+    cr_expect_eq(ppto_sync(t), PPTO_OK);
+    for (int i = 0; i < RUNS; i++) cr_expect(is_done(&all[i]), "%d", i);
+    finish_all(all);
+}
+
+Test(stream_depth, a_cancelled_run_makes_room)
+{
+    held all[RUNS];
+    cr_assert_eq(ppto_stream_set_depth(t, 2), PPTO_OK);
+    start_all(all);
+    for (int i = 2; i < RUNS; i++) ppto_event_signal(all[i].gate, PPTO_OK);
+    cr_expect_eq(ppto_run_cancel(all[1].run, "enough"), PPTO_OK);
+    for (int i = 2; i < RUNS; i++) expect_two(all[i].run);
+    cr_expect_eq(ppto_run_wait(all[1].run, -1), PPTO_E_CANCELLED);
+    ppto_run_release(all[1].run);
+    ppto_event_signal(all[0].gate, PPTO_OK);
+    ppto_event_signal(all[1].gate, PPTO_OK);
+    cr_expect_eq(ppto_run_wait(all[0].run, -1), PPTO_OK);
+    cr_expect_eq(ppto_sync(t), PPTO_E_CANCELLED);
+    all[1].run = start(all[1].program, NULL);
+    finish_all(all);
+}
+
+Test(stream_depth, only_streams_of_files_have_one)
+{
+    cr_expect_eq(ppto_stream_set_depth(s, 2), PPTO_E_VALUE);
+    cr_expect_not_null(strstr(ppto_error_text(ctx), "not of kind IO"));
+    cr_expect_eq(ppto_stream_set_depth(t, 0), PPTO_E_VALUE);
+    cr_expect_eq(ppto_stream_set_depth(t, 65), PPTO_E_VALUE);
+    cr_expect_eq(ppto_stream_set_depth(NULL, 2), PPTO_E_VALUE);
+    cr_expect_eq(ppto_stream_set_bytes(s, 1 << 20), PPTO_E_VALUE);
+    cr_expect_eq(ppto_stream_set_bytes(t, 4095), PPTO_E_VALUE);
+    cr_expect_eq(ppto_stream_set_bytes(NULL, 0), PPTO_E_VALUE);
+    cr_expect_eq(ppto_stream_set_bytes(t, 4096), PPTO_OK);
+    cr_expect_eq(ppto_stream_set_bytes(t, 0), PPTO_OK);
+}
