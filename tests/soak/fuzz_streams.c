@@ -357,6 +357,14 @@ static void end_events(const fuzz_case *c)
         if (!c->user[i]) ppto_event_release(c->event[i]);
 }
 
+static ppto_stream *draw_stream(void)
+{
+    bool of_files = draw(2) != 0;
+    ppto_stream *stream = ppto_stream_create(simulated, "s", of_files ? PPTO_STREAM_IO : PPTO_STREAM_CPU);
+    if (of_files) (void)ppto_stream_set_depth(stream, 1 + (int)draw(3));
+    return stream;
+}
+
 static uint64_t one_seed(uint64_t seed)
 {
     fuzz_case c = {.seed = seed, .cancel_after = UINT32_MAX};
@@ -369,8 +377,7 @@ static uint64_t one_seed(uint64_t seed)
     c.never = draw(8) == 0;
     if (draw(5) == 0) c.cancel_after = draw(12 * c.n_runs);
     for (uint32_t i = 0; i < c.n_runs; i++) runs[i].wrong = draw(4) == 0;
-    for (uint32_t i = 0; i < c.n_streams; i++)
-        c.stream[i] = ppto_stream_create(simulated, "s", draw(2) == 0 ? PPTO_STREAM_CPU : PPTO_STREAM_IO);
+    for (uint32_t i = 0; i < c.n_streams; i++) c.stream[i] = draw_stream();
     record_all(&c, runs);
     c.world = (pp_sim_world){.turn = turn, .arg = &c, .now_ns = pp_clock_ns(), .runs = c.n_runs};
     simulated->executor->seed = seed;
