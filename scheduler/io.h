@@ -21,7 +21,9 @@ typedef struct pp_io pp_io;
 typedef struct pp_io_file pp_io_file;
 typedef struct pp_io_request pp_io_request;
 
-typedef enum pp_io_op { PP_IO_READ, PP_IO_WRITE } pp_io_op;
+/* CLOSE closes the descriptor of a file that is given up, which takes the system a quarter of a second for
+ * each GB of it: a request of one byte without data, the last one of the file. */
+typedef enum pp_io_op { PP_IO_READ, PP_IO_WRITE, PP_IO_CLOSE } pp_io_op;
 
 /* Requests of one file in one order; of the engine. */
 typedef struct pp_io_lane {
@@ -131,9 +133,9 @@ void pp_io_destroy(pp_io *io);
  * threads  any, also from done */
 void pp_io_submit(pp_io *io, pp_io_request *request);
 
-/* A request that has not begun ends at once with PPTO_E_CANCELLED and a running one when its calls have
- * returned, both through done. One that is done, or was never submitted, stays as it is. threads  any; the
- * request must be there (so not after a done that frees it) */
+/* A request that has not begun ends at once with PPTO_E_CANCELLED and a running one when its system calls
+ * have returned, each of at most a MiB, both through done. One that is done, or was never submitted, stays as
+ * it is. threads  any; the request must be there (so not after a done that frees it) */
 void pp_io_cancel(pp_io *io, pp_io_request *request);
 
 /* The status of a request that is done, with its words in *err: the cause, not the file's name. */

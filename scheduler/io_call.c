@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The one place that reads and writes for the engines, and the words of a result. A call is one system call,
- * or one for each stretch: retries and short counts are the queue's, so that every engine treats them alike.
- */
+ * The one place that reads and writes for the engines, and the words of a result. A call is a few system
+ * calls: one for each stretch, and none moves more than a step, between two of which a cancel is heard; a
+ * system call is not to be interrupted. Retries and short counts are the queue's, so that every engine treats
+ * them alike. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
@@ -9,6 +10,8 @@
 #include <unistd.h>
 
 #include "scheduler/io_engine.h"
+
+enum { STEP = 1 << 20 }; /* bytes of one system call: a slow disk has them in 10 ms */
 
 int64_t pp_io_place(const pp_io_request *request, size_t at)
 {
@@ -23,6 +26,10 @@ static int64_t move_once(const pp_io_request *request, size_t at, size_t n)
     int fd = request->file->fd;
     off_t position = (off_t)pp_io_place(request, at);
     ssize_t moved;
+    if (request->op == PP_IO_CLOSE) {
+        (void)close(fd); /* nobody wants its bytes */
+        return (int64_t)n;
+    }
     if (request->op == PP_IO_READ)
         moved = request->file->stream ? read(fd, data, n) : pread(fd, data, n, position);
     else
@@ -30,18 +37,26 @@ static int64_t move_once(const pp_io_request *request, size_t at, size_t n)
     return moved >= 0 ? moved : -(int64_t)errno;
 }
 
-/* Stretches of one piece together: each is too short for a turn of its own. */
-static int64_t move_stretches(const pp_io_request *request, size_t at, size_t n)
+/* Of what lies together in the file from here. */
+static size_t next_step(const pp_io_request *request, size_t at, size_t n)
+{
+    size_t left = request->stretch != 0 ? request->stretch - at % request->stretch : n;
+    if (left > n) left = n;
+    return left < STEP ? left : STEP;
+}
+
+static int64_t move_steps(const pp_io_request *request, size_t at, size_t n)
 {
     int64_t sum = 0;
     while (n != 0) {
-        size_t left = request->stretch - at % request->stretch, step = left < n ? left : n;
-        int64_t moved = move_once(request, at, step);
+        size_t step = next_step(request, at, n);
+        bool on = !__atomic_load_n(&request->own.cancelled, __ATOMIC_RELAXED); /* orders nothing */
+        int64_t moved = on ? move_once(request, at, step) : -(int64_t)ECANCELED;
         if (moved <= 0) return sum > 0 ? sum : moved;
         sum += moved;
         at += (size_t)moved;
         n -= (size_t)moved;
-        if ((size_t)moved < step) break;
+        if ((size_t)moved < step || request->file->stream) break; /* a second call could wait */
     }
     return sum;
 }
@@ -50,7 +65,7 @@ int64_t pp_io_call(const pp_io_slot *piece)
 {
     const pp_io_request *request = piece->request;
     size_t n = piece->bytes < PP_IO_MOST_PIECE ? piece->bytes : PP_IO_MOST_PIECE;
-    return request->stretch != 0 ? move_stretches(request, piece->at, n) : move_once(request, piece->at, n);
+    return move_steps(request, piece->at, n);
 }
 
 bool pp_io_ready(const pp_io_request *request)

@@ -85,7 +85,9 @@ void pp_io_poll(pp_io *io, int timeout_ms);
 /* ---- io_call.c --------------------------------------------------------------------------------- */
 
 int64_t pp_io_place(const pp_io_request *request, size_t at); /* of a byte of the data, in the file */
-int64_t pp_io_call(const pp_io_slot *piece);    /* one read or write: bytes, or -errno. Without the lock */
+/* Reads or writes: bytes, or -errno; -ECANCELED: it was cancelled before a byte was moved. Without the lock
+ */
+int64_t pp_io_call(const pp_io_slot *piece);
 bool pp_io_ready(const pp_io_request *request); /* a call on its stream would not wait */
 
 /* ---- io_blocking.c, io_sim.c, io_uv.c or io_uv_absent.c ---------------------------------------- */

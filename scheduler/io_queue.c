@@ -147,7 +147,7 @@ void pp_io_request_begins(pp_io *io, pp_io_request *request)
 void pp_io_withdraw(pp_io *io, pp_io_request *request)
 {
     if (request->own.state != QUEUED && request->own.state != RUNNING) return;
-    request->own.cancelled = true;
+    __atomic_store_n(&request->own.cancelled, true, __ATOMIC_RELAXED); /* a call looks without the lock */
     bool busy = request->own.pieces != 0;
     if (busy) io->cancelling = true;
     if (busy && request->file->stream) return; /* its place in the lane keeps others from the stream */
@@ -210,8 +210,9 @@ bool pp_io_account(pp_io *io, pp_io_slot *piece, int64_t result)
     if (result == -ECANCELED) return false;
     io->counters.calls++;
     if (result > 0) {
-        *(request->op == PP_IO_READ ? &io->counters.read_bytes : &io->counters.written_bytes) +=
-            (uint64_t)result;
+        if (request->op != PP_IO_CLOSE)
+            *(request->op == PP_IO_READ ? &io->counters.read_bytes : &io->counters.written_bytes) +=
+                (uint64_t)result;
         request->moved += (size_t)result;
         piece->at += (size_t)result;
         piece->bytes -= (size_t)result;

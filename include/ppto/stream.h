@@ -140,8 +140,9 @@ PPTO_API ppto_status ppto_program_start(ppto_program *program, const ppto_run_op
                                         ppto_run **run);
 /* timeout_ns as for ppto_event_wait. returns the run's status when it is over; E_TIMEOUT; E_WOULD_DEADLOCK */
 PPTO_API ppto_status ppto_run_wait(ppto_run *run, int64_t timeout_ns);
-/* Asks the run to stop with E_CANCELLED: what has begun finishes, nothing else begins. Returns at once; no
- * effect on a run that is over. reason: added to the text, may be NULL. threads: any */
+/* Asks the run to stop with E_CANCELLED: what has begun finishes, nothing else begins; reads and writes end
+ * after at most a MiB more each. Returns at once; no effect on a run that is over. reason: added to the text,
+ * may be NULL. threads: any */
 PPTO_API ppto_status ppto_run_cancel(ppto_run *run, const char *reason);
 /* *status: of the run when over. Never blocks. */
 PPTO_API bool ppto_run_over(ppto_run *run, ppto_status *status);

@@ -22,6 +22,8 @@ typedef struct pp_files_watch {
      * their stead; may end with what `stopped` says. NULL: those do it. */
     ppto_status (*move)(const struct pp_files_watch *watch, bool write, int fd, void *bytes, size_t n,
                         size_t *got, pp_error *err);
+    /* Closes the descriptor of a file that is given up, and need not wait for that. NULL: close does it */
+    void (*close)(const struct pp_files_watch *watch, int fd);
 } pp_files_watch;
 enum { PP_FILES_STEP = 16 << 20 }; /* bytes from question to question */
 

@@ -20,7 +20,10 @@
 
 #include "files/sink.h"
 
-enum { PATH_ROOM = 4096 }; /* PATH_MAX of Linux; elsewhere realpath fails cleanly on longer ones */
+enum {
+    PATH_ROOM = 4096, /* PATH_MAX of Linux; elsewhere realpath fails cleanly on longer ones */
+    ROOM_STEP = 64 << 20
+};
 
 /* Closes fd whatever happened; a failed close is a failure of the writing. */
 static ppto_status close_written(int fd, ppto_status status, pp_error *err)
@@ -140,13 +143,19 @@ static ppto_status name_beside(pp_sink *sink, pp_error *err)
     return pp_fail_errno(err, "cannot create a file in its folder", number);
 }
 
-static ppto_status take_room(int fd, int64_t bytes, pp_error *err)
+/* A file system in memory fills what it gives: so not all of it in one call, which nothing can end. */
+static ppto_status take_room(int fd, int64_t bytes, const pp_files_watch *watch, pp_error *err)
 {
-    if (bytes <= 0) return PPTO_OK;
-    int failed;
-    while ((failed = fallocate(fd, 0, 0, (off_t)bytes)) != 0 && errno == EINTR) {
+    int64_t at = 0;
+    while (at < bytes) {
+        int64_t step = bytes - at < ROOM_STEP ? bytes - at : ROOM_STEP;
+        if (watch != NULL && watch->stopped != NULL) PP_TRY(watch->stopped(watch->arg, err));
+        if (fallocate(fd, 0, (off_t)at, (off_t)step) == 0)
+            at += step;
+        else if (errno != EINTR)
+            break;
     }
-    if (failed == 0) return PPTO_OK;
+    if (at >= bytes) return PPTO_OK;
     if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
         return pp_fail_errno(err, "cannot take room for it", errno);
     if (ftruncate(fd, (off_t)bytes) != 0) return pp_fail_errno(err, "cannot take room for it", errno);
@@ -154,7 +163,8 @@ static ppto_status take_room(int fd, int64_t bytes, pp_error *err)
 }
 
 /* sink->target is set; on failure everything is let go. */
-static ppto_status open_new(pp_sink *sink, const struct stat *old, int64_t bytes, pp_error *err)
+static ppto_status open_new(pp_sink *sink, const struct stat *old, int64_t bytes, const pp_files_watch *watch,
+                            pp_error *err)
 {
     ppto_status status = open_nameless(sink) ? PPTO_OK : name_beside(sink, err);
     if (status != PPTO_OK) {
@@ -163,8 +173,8 @@ static ppto_status open_new(pp_sink *sink, const struct stat *old, int64_t bytes
     }
     if (old != NULL && fchmod(sink->fd, old->st_mode & 0777) != 0)
         status = pp_fail_errno(err, "cannot keep the permissions", errno);
-    if (status == PPTO_OK) status = take_room(sink->fd, bytes, err);
-    if (status != PPTO_OK) pp_sink_abandon(sink);
+    if (status == PPTO_OK) status = take_room(sink->fd, bytes, watch, err);
+    if (status != PPTO_OK) pp_sink_abandon(sink, watch);
     return status;
 }
 
@@ -246,7 +256,7 @@ ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, const p
     if (old && realpath(path, target) == NULL) return pp_fail_errno(err, "cannot write", errno);
     sink->target = pp_strdup(old ? target : path);
     if (sink->target == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
-    return open_new(sink, old ? &facts : NULL, bytes, err);
+    return open_new(sink, old ? &facts : NULL, bytes, watch, err);
 }
 
 /* ---- end --------------------------------------------------------------------------------------- */
@@ -291,10 +301,13 @@ ppto_status pp_sink_finish(pp_sink *sink, bool sync, pp_error *err)
     return status;
 }
 
-void pp_sink_abandon(pp_sink *sink)
+void pp_sink_abandon(pp_sink *sink, const pp_files_watch *watch)
 {
-    close(sink->fd);
     if (sink->temporary != NULL) unlink(sink->temporary);
+    if (watch != NULL && watch->close != NULL)
+        watch->close(watch, sink->fd);
+    else
+        close(sink->fd);
     let_go(sink);
 }
 
@@ -305,7 +318,7 @@ ppto_status pp_files_write_atomic(const char *path, pp_files_writer writer, void
     PP_TRY(pp_sink_open(&sink, path, -1, watch, err));
     ppto_status status = writer(sink.fd, arg, err);
     if (status == PPTO_OK) return pp_sink_finish(&sink, false, err);
-    pp_sink_abandon(&sink);
+    pp_sink_abandon(&sink, watch);
     return status;
 }
 

@@ -20,11 +20,12 @@ typedef struct pp_sink {
     struct pp_unfinished *row; /* of the temporary name */
 } pp_sink;
 
-/* bytes: the size the file will have; -1: not known. Where it is known, room for it is taken now, so that a
- * full disk is told before anything is computed. Permissions of a replaced file are kept, symbolic links
- * followed. A named pipe that nobody reads yet is waited for; watch: who may end that, NULL: nobody.
- * returns  PPTO_OK; what the watch says; PPTO_E_LIMIT the disk is full; PPTO_E_IO; PPTO_E_NOMEM owns *sink
- * wants pp_sink_finish or pp_sink_abandon, once; after a failure neither */
+/* bytes: the size the file will have; -1: not known. Where it is known, room for it is taken now, in steps
+ * between which the watch is asked, so that a full disk is told before anything is computed. Permissions of a
+ * replaced file are kept, symbolic links followed. A named pipe that nobody reads yet is waited for; watch:
+ * who may end that, NULL: nobody. returns  PPTO_OK; what the watch says; PPTO_E_LIMIT the disk is full;
+ * PPTO_E_IO; PPTO_E_NOMEM owns *sink wants pp_sink_finish or pp_sink_abandon, once; after a failure neither
+ */
 ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, const pp_files_watch *watch,
                          pp_error *err);
 
@@ -36,7 +37,8 @@ ppto_status pp_sink_finish(pp_sink *sink, bool sync, pp_error *err);
 /* Would its bytes go to somebody who reads them as they come: a pipe, a descriptor that is open already? */
 bool pp_sink_flows(const char *path);
 
-void pp_sink_abandon(pp_sink *sink); /* there is no new file; what went to a pipe has gone */
+/* There is no new file; what went to a pipe has gone. watch: by whom it is closed, NULL: here */
+void pp_sink_abandon(pp_sink *sink, const pp_files_watch *watch);
 
 /* For the handler of a signal that ends the process: removes every temporary name there is. false: there may
  * be one that it does not know. threads  any, also in a handler */

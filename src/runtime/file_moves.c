@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Bytes of whole files, for a run: by the context's I/O engine, several pieces at once and bounded with all
  * other files, while the run's thread only waits and looks whether the run is to stop. A pipe whose peer does
- * nothing holds nobody up that way. A few bytes of a file are moved at once: they wait for nothing. */
+ * nothing holds nobody up that way. A few bytes of a file are moved at once: they wait for nothing. The
+ * engine also closes large files that are given up, while the run is over already; the context waits for
+ * that. */
 #define _XOPEN_SOURCE 700
 #include <errno.h>
 #include <sys/stat.h>
@@ -97,4 +99,40 @@ ppto_status pp_file_move(const pp_files_watch *watch, bool write, int fd, void *
                                 .done = done,
                                 .owner = &t};
     return with_transfer(engine, &t, p->control, got, err);
+}
+
+/* ---- files that are given up --------------------------------------------------------------------------- */
+
+typedef struct closing {
+    pp_io_file file;
+    pp_io_request request;
+} closing;
+
+static void closed(pp_io_request *request)
+{
+    closing *c = request->owner;
+    if (request->moved == 0) close(c->file.fd); /* it never began */
+    pp_free(c);
+}
+
+static bool is_large(int fd)
+{
+    enum { MUCH = 16 << 20, BLOCK = 512 };
+    struct stat facts;
+    return fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_blocks > MUCH / BLOCK;
+}
+
+void pp_file_close(const pp_files_watch *watch, int fd)
+{
+    const ppto_program *p = watch->arg;
+    pp_io *engine;
+    closing *c = NULL;
+    if (is_large(fd) && pp_context_io(p->ctx, &engine, NULL) == PPTO_OK) c = pp_calloc(1, sizeof *c);
+    if (!c) {
+        close(fd);
+        return;
+    }
+    c->file.fd = fd;
+    c->request = (pp_io_request){.op = PP_IO_CLOSE, .file = &c->file, .bytes = 1, .done = closed, .owner = c};
+    pp_io_submit(engine, &c->request);
 }

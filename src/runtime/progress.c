@@ -26,7 +26,7 @@ static ppto_status stopped(const void *program, pp_error *err)
 
 pp_files_watch pp_progress_watch(ppto_program *program)
 {
-    return (pp_files_watch){stopped, program, &program->progress.moved, pp_file_move};
+    return (pp_files_watch){stopped, program, &program->progress.moved, pp_file_move, pp_file_close};
 }
 
 uint64_t pp_progress_group_task(const pp_instance_group *group)

@@ -69,13 +69,14 @@ ppto_status pp_region_sinks_open(pp_region_run *r)
 
 ppto_status pp_region_sinks_close(pp_region_run *r, ppto_status status)
 {
+    const pp_files_watch watch = pp_progress_watch(r->p);
     for (size_t i = 0; i < count(r); i++) {
         pp_region_sink *sink = &r->sinks[i];
         pp_error why = {0};
         if (!sink->open) continue;
         sink->open = false;
         if (status != PPTO_OK || sink->lost) {
-            pp_sink_abandon(&sink->file);
+            pp_sink_abandon(&sink->file, &watch);
             continue;
         }
         ppto_status finished = pp_sink_finish(&sink->file, false, &why);

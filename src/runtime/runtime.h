@@ -538,7 +538,8 @@ uint64_t pp_progress_groups(const pp_instance *instance);        /* work of a ru
 /* Stops the transfers of a run that is to stop, and counts their bytes. */
 struct pp_run_control;                                   /* runtime/sync.h */
 pp_files_watch pp_progress_watch(ppto_program *program); /* of the run that has it */
-/* file_moves.c : pp_files_watch.move of a run. E_LIMIT, E_NOMEM: the engine cannot be had */
+/* file_moves.c : pp_files_watch.close and .move of a run. E_LIMIT, E_NOMEM: the engine cannot be had */
+void pp_file_close(const pp_files_watch *watch, int fd);
 ppto_status pp_file_move(const pp_files_watch *watch, bool write, int fd, void *bytes, size_t n, size_t *got,
                          pp_error *err);
 

@@ -136,7 +136,7 @@ static ppto_status copy(const char *engine, pp_error *err)
         if (status == PPTO_OK)
             status = pp_sink_finish(&sink, true, err);
         else
-            pp_sink_abandon(&sink);
+            pp_sink_abandon(&sink, NULL);
     }
     pp_io_destroy(io);
     return status;

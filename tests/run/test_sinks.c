@@ -28,6 +28,23 @@ static void leave(void)
     cr_assert_eq(system(command), 0);
 }
 
+/* An NPY file of f32[rows, COLUMNS] that is all hole. */
+static void make_hole(const char *path, int64_t rows)
+{
+    char head[128];
+    memset(head, ' ', sizeof head);
+    memcpy(head, "\x93NUMPY\1\0v\0", 10);
+    int n =
+        snprintf(head + 10, sizeof head - 10,
+                 "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d), }", (long long)rows, COLUMNS);
+    head[10 + n] = ' ';
+    head[sizeof head - 1] = '\n';
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    cr_assert_eq(write(fd, head, sizeof head), sizeof head);
+    cr_assert_eq(ftruncate(fd, (off_t)sizeof head + rows * COLUMNS * 4), 0);
+    close(fd);
+}
+
 /* Results of x by these texts: each goes to its path, or, where that is NULL, to the outputs of the run. */
 static ppto_status run(size_t n, const char *const *texts, const char *const *paths, ppto_policy policy,
                        ppto_array *x, ppto_array **outputs)
@@ -96,5 +113,40 @@ Test(sinks, a_reader_that_goes_away_takes_the_other_results_along_only_when_the_
         }
         ppto_array_release(x);
     }
+    leave();
+}
+
+/* After the cancel no piece begins: what passes through files then is what was under way, at most the windows
+ * of the input and the one that the piece under way asks for when it is done. */
+Test(sinks, a_cancelled_run_reads_only_what_was_under_way)
+{
+    enum { LONG = 1 << 21, CHUNK = 256, WINDOW = CHUNK * COLUMNS * 4, WINDOWS = 3 };
+    ppto_options o = PPTO_OPTIONS_INIT;
+    ppto_array *x;
+    ppto_context *other;
+    ppto_run *run;
+    ppto_program *p = NULL;
+    ppto_progress before = {.size = sizeof before}, after = {.size = sizeof after};
+    enter();
+    o.chunk = CHUNK;
+    cr_assert_eq(ppto_context_create(&other, &o), PPTO_OK);
+    make_hole("large.npy", LONG);
+    cr_assert_not_null(x = ppto_array_open(other, "large.npy"), "%s", ppto_error_text(NULL));
+    ppto_graph *g = ppto_graph_create(other);
+    ppto_tensor *y = (ppto_input(g, "x", PPTO_F32, "N, 1024"), ppto_expr(g, "sum(x)"));
+    cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK);
+    cr_assert_eq(ppto_program_bind(p, 0, x), PPTO_OK);
+    cr_assert_eq(ppto_program_start(p, NULL, &run), PPTO_OK);
+    while (before.file_bytes == 0) cr_assert_eq(ppto_run_progress(run, &before), PPTO_OK);
+    cr_expect_eq(ppto_run_cancel(run, NULL), PPTO_OK);
+    cr_assert_eq(ppto_run_progress(run, &before), PPTO_OK);
+    cr_expect_eq(ppto_run_wait(run, -1), PPTO_E_CANCELLED);
+    cr_assert_eq(ppto_run_progress(run, &after), PPTO_OK);
+    cr_expect_leq(after.file_bytes - before.file_bytes, (uint64_t)(WINDOWS + 1) * WINDOW);
+    ppto_run_release(run);
+    ppto_program_destroy(p);
+    ppto_graph_destroy(g);
+    ppto_array_release(x);
+    ppto_context_destroy(other);
     leave();
 }

@@ -3,12 +3,14 @@
  * can show (order, limits, faults by number, seeds) is in test_io_sim.c. */
 #define _GNU_SOURCE
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "io_wait.h"
+#include "scheduler/io_engine.h"
 
 /* ---- whole ranges ------------------------------------------------------------------------------ */
 
@@ -278,5 +280,54 @@ Test(io_engine, survives_allocation_failure_when_created)
             cr_expect(status == PPTO_E_NOMEM || status == PPTO_E_LIMIT, "%s: %s", name, err.text);
             cr_assert(err.text[0] != '\0' && n < 20);
         }
+    }
+}
+
+/* ---- what cannot be interrupted ---------------------------------------------------------------- */
+
+/* However large a piece is, a cancel is heard after a step of it: counted by the calls of a stream. */
+Test(io_engine, hears_a_cancel_between_the_steps_of_a_piece)
+{
+    enum { STEP = 1 << 20, BYTES = 4 * STEP };
+    const char *name;
+    unsigned char *bytes = pattern(BYTES, 1);
+    pp_io_file file = {.fd = temporary(), .stream = true};
+    pp_io_request request = {.op = PP_IO_WRITE, .file = &file, .data = bytes, .bytes = BYTES};
+    pp_io_slot piece = {.request = &request, .bytes = BYTES};
+    cr_expect_eq(pp_io_call(&piece), STEP);
+    file.stream = false;
+    cr_expect_eq(pp_io_call(&piece), BYTES);
+    request.own.cancelled = true;
+    cr_expect_eq(pp_io_call(&piece), -ECANCELED);
+    request.stretch = 1000;
+    request.stride = 2000;
+    cr_expect_eq(pp_io_call(&piece), -ECANCELED);
+    EACH_ENGINE(name)
+    {
+        pp_io *io = engine_of(name, (pp_io_options){.piece = BYTES});
+        pp_io_counters counters;
+        pp_io_file out = {.fd = temporary(), .stream = true};
+        once(io, (pp_io_request){.op = PP_IO_WRITE, .file = &out, .data = bytes, .bytes = BYTES});
+        pp_io_count(io, &counters);
+        cr_expect_eq(counters.calls, BYTES / STEP, "%s", name);
+        close(out.fd);
+        pp_io_destroy(io);
+    }
+    close(file.fd);
+    free(bytes);
+}
+
+Test(io_engine, closes_a_file_that_is_given_up)
+{
+    const char *name;
+    EACH_ENGINE(name)
+    {
+        pp_io *io = engine_of(name, (pp_io_options){.piece = 0});
+        pp_io_file file = {.fd = temporary()};
+        pp_io_request request = once(io, (pp_io_request){.op = PP_IO_CLOSE, .file = &file, .bytes = 1});
+        cr_expect(request.status == PPTO_OK && request.moved == 1, "%s", name);
+        cr_expect_eq(fcntl(file.fd, F_GETFD), -1, "%s", name);
+        cr_expect_eq(moved_by(io), 0, "%s", name);
+        pp_io_destroy(io);
     }
 }

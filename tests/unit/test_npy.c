@@ -279,7 +279,7 @@ Test(files_npy, a_watch_counts_what_is_moved_and_ends_it)
     _Atomic uint64_t moved = 0;
     for (int last = 1; last <= 4; last++) {
         int left = last, *arg = &left;
-        pp_files_watch watch = {stop_at, &arg, &moved, NULL};
+        pp_files_watch watch = {.stopped = stop_at, .arg = &arg, .moved = &moved};
         pp_npy_info info;
         int fd = memfd_create("npy", 0);
         moved = 0;

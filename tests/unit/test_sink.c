@@ -73,7 +73,7 @@ Test(files_output, a_handler_may_abandon_what_is_unfinished)
     bool known = pp_sinks_abandon_all();
     cr_expect(known || open[39].temporary != NULL, "only names can be too many");
     expect_content("a", "first");
-    for (int i = 0; i < 40; i++) pp_sink_abandon(&open[i]);
+    for (int i = 0; i < 40; i++) pp_sink_abandon(&open[i], NULL);
     cr_expect(pp_sinks_abandon_all());
     cr_assert(unlink("a") == 0 && chdir("..") == 0);
     cr_expect_eq(rmdir(folder), 0, "temporary files are left");
@@ -127,11 +127,11 @@ Test(files_output, leaves_nothing_when_abandoned)
     pp_sink sink;
     enter();
     cr_assert_eq(pp_sink_open(&sink, "a", 100, NULL, NULL), PPTO_OK);
-    pp_sink_abandon(&sink);
+    pp_sink_abandon(&sink, NULL);
     cr_expect_neq(access("a", F_OK), 0);
     cr_expect_eq(pp_files_write_atomic("a", write_word, "old", NULL, NULL), PPTO_OK);
     cr_assert_eq(pp_sink_open(&sink, "a", 100, NULL, NULL), PPTO_OK);
-    pp_sink_abandon(&sink);
+    pp_sink_abandon(&sink, NULL);
     expect_content("a", "old");
     leave("a", NULL);
 }
@@ -274,4 +274,24 @@ Test(files_input, refuses_what_cannot_be_read_with_a_reason)
     }
     pp_source source;
     cr_expect_eq(pp_source_of(&source, 987, NULL), PPTO_E_IO);
+}
+
+static void keep(const pp_files_watch *watch, int fd)
+{
+    *(int *)(uintptr_t)watch->arg = fd; /* the test's own */
+}
+
+/* It has no name any more, and who watches closes it when there is time. */
+Test(files_output, is_closed_by_who_watches_when_it_is_given_up)
+{
+    pp_sink sink;
+    int given = -1;
+    const pp_files_watch watch = {.arg = &given, .close = keep};
+    enter();
+    cr_assert_eq(pp_sink_open(&sink, "a", 100, &watch, NULL), PPTO_OK);
+    int fd = sink.fd;
+    pp_sink_abandon(&sink, &watch);
+    cr_expect_eq(given, fd);
+    cr_expect_eq(close(fd), 0);
+    leave(NULL, NULL);
 }
