@@ -174,6 +174,19 @@ bool pp_region_repeats(const pp_region *region, uint32_t output); /* the value o
 int64_t pp_region_units(const pp_region *region, const pp_tree *tree, int64_t rows);
 /* One level of a tree over n >= 2 states: reads the n_states arrays [n, …], writes [(n + 1) / 2, …]. */
 ppto_status pp_region_level(pp_region *region, const pp_tree *tree, int64_t n, pp_part *out, pp_error *err);
+/* ---- region_stages.c ---- */
+static inline uint32_t pp_stage_whole(uint32_t pass) /* of trace.depths: pp_region_last */
+{
+    return 2 * pass;
+}
+static inline uint32_t pp_stage_pieces(uint32_t pass)
+{
+    return 2 * pass + 1;
+}
+/* Per prim the last stage that computes or reads it; PP_NONE: none does. */
+void pp_region_last_stages(const pp_region *region, uint32_t *stage);
+
+/* ---- region.c ---- */
 /* After the last pass: whole outputs. Nothing when it has no outputs. */
 ppto_status pp_region_last(pp_region *region, pp_part *out, pp_error *err);
 void pp_part_free(pp_part *part);

@@ -364,9 +364,11 @@ static ppto_status run_passes(pp_region_run *r)
         pp_part whole;
         PP_TRY(pp_region_whole(r->region, number, &whole, r->err));
         PP_TRY(run_once(r, &whole));
+        pp_region_leave(r, pp_stage_whole(number));
         if (!pass->any) continue;
         r->rows = r->pass_rows[number];
         PP_TRY(run_pieces(r, number));
+        pp_region_leave(r, pp_stage_pieces(number));
     }
     pp_part last;
     PP_TRY(pp_region_last(r->region, &last, r->err));
@@ -393,7 +395,8 @@ ppto_status pp_region_execute(pp_region_run *r, ppto_array *const *results)
     }
     r->p->stats.launches = 0;
     pp_progress_begin(&r->p->progress, r->work);
-    ppto_status status = load_inputs(r);
+    ppto_status status = pp_region_leave_plan(r);
+    if (status == PPTO_OK) status = load_inputs(r);
     if (status == PPTO_OK) status = pp_region_sinks_open(r);
     if (status == PPTO_OK) status = run_passes(r);
     return pp_region_sinks_close(r, status);

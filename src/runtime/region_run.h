@@ -97,6 +97,13 @@ ppto_status pp_region_sink_fails(pp_region_run *run, pp_region_sink *sink, ppto_
 /* The files appear, or after a failure none does. returns  status, or the first failure that ends the run */
 ppto_status pp_region_sinks_close(pp_region_run *run, ppto_status status);
 
+/* ---- region_leave.c -------------------------------------------------------------------------------------
+ */
+
+/* Decides when the run lets its streams go; nothing where it has none. */
+ppto_status pp_region_leave_plan(pp_region_run *run);
+void pp_region_leave(pp_region_run *run, uint32_t stage); /* the stage is done */
+
 /* ---- region_sequence.c ----------------------------------------------------------------------------------
  */
 
@@ -133,15 +140,16 @@ struct pp_region_run {
     ppto_program *p;
     ppto_array *const *inputs;
     pp_region *region;
-    pp_place_memory *at;   /* per place */
-    int64_t rows;          /* of a piece */
-    int64_t start;         /* first row of the piece */
-    pp_spans spans;        /* of the pass that runs */
-    pp_rows *now;          /* of its piece */
-    pp_region_io io;       /* of the pass that runs */
-    pp_region_sink *sinks; /* per output */
-    pp_error lost;         /* of the first of them that is lost */
-    int64_t *pass_rows;    /* rows of a piece of every pass */
+    pp_place_memory *at;             /* per place */
+    int64_t rows;                    /* of a piece */
+    int64_t start;                   /* first row of the piece */
+    pp_spans spans;                  /* of the pass that runs */
+    pp_rows *now;                    /* of its piece */
+    pp_region_io io;                 /* of the pass that runs */
+    uint32_t *stream_end, *sync_end; /* per stream and sync point: the stage it ends with; NULL: no streams */
+    pp_region_sink *sinks;           /* per output */
+    pp_error lost;                   /* of the first of them that is lost */
+    int64_t *pass_rows;              /* rows of a piece of every pass */
     uint64_t predicted, peak;
     uint64_t whole;    /* what the run would need in one piece */
     uint64_t work;     /* of all passes: progress.c */

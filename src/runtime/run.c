@@ -184,8 +184,7 @@ static ppto_status before_reading(const pp_run_state *r)
     return any ? pp_sync_pass(r->p->sync, r->control, r->err) : PPTO_OK;
 }
 
-/* Does it write results after its last step, beside those whose stream says so? */
-static bool writes_after(const pp_run_state *r)
+bool pp_run_writes_after(const pp_run_state *r)
 {
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) {
         const ppto_array *given = r->p->outputs[i];
@@ -237,7 +236,7 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
     PP_TRY(take_slab(r));
     PP_TRY(bind_groups(r));
     if (r->ticket) pp_admission_settle(r->p->ctx, r->ticket);
-    if (r->p->sync) r->p->sync->defers = writes_after(r);
+    if (r->p->sync) r->p->sync->defers = pp_run_writes_after(r);
     ppto_status status = dispatch(r);
     pp_run_let_go(r);
     status = pp_run_keep_files(r, status);

@@ -46,6 +46,9 @@ void pp_run_predict(pp_run_state *r); /* the same, and tells the program's stati
 ppto_status pp_run_check_limit(pp_run_state *r); /* E_LIMIT */
 ppto_status pp_run_find_result(pp_run_state *r, size_t i);
 
+/* Does it write results after its last step, beside those whose stream says so? */
+bool pp_run_writes_after(const pp_run_state *r);
+
 /* ---- run_where.c ---- */
 
 /* After a dispatch that ended early: lines with the last step that completed and the first that did not. */

@@ -125,7 +125,10 @@ static ppto_status run_region(pp_run_state *r, pp_region_run *region, ppto_array
     if (r->ticket) PP_TRY(pp_run_admit(r, 0));
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++)
         if (!pp_region_streams_output(region, i)) PP_TRY(pp_run_find_result(r, i));
-    if (r->p->sync) PP_TRY(pp_sync_pass(r->p->sync, r->control, r->err));
+    if (r->p->sync) {
+        PP_TRY(pp_sync_pass(r->p->sync, r->control, r->err));
+        r->p->sync->defers = pp_run_writes_after(r);
+    }
     PP_TRY(pp_region_execute(region, r->results));
     ppto_status status = pp_run_save_sinks(r);
     const pp_error *lost = pp_region_lost(region);

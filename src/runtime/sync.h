@@ -151,6 +151,11 @@ struct pp_run_control;
 /* The share of a stream of the plan (from 1; 0: none) for requests of its sources and sinks; NULL: none. */
 pp_io_share *pp_sync_share(const pp_sync_state *state, uint32_t stream);
 ppto_status pp_sync_pass(pp_sync_state *state, const struct pp_run_control *control, pp_error *err);
+/* A stage of a run that does not go by the steps of its plan is done: ends the events and leaves the streams
+ * whose last stage it or an earlier one was, PP_NONE: they have none. Not what waits for the run's last
+ * writes. */
+void pp_sync_reach(pp_sync_state *state, const uint32_t *stream_end, const uint32_t *sync_end,
+                   uint32_t stage);
 /* The number of a stream in the plan; 0: none, or not there. state and stream may be NULL. */
 uint32_t pp_sync_number(const pp_sync_state *state, const void *stream);
 void pp_sync_stores(pp_sync_state *state, uint32_t stream); /* a sink is on it */

@@ -278,6 +278,21 @@ void pp_sync_leave(pp_sync_state *state, const pp_error *err)
     pp_tell(&told);
 }
 
+void pp_sync_reach(pp_sync_state *state, const uint32_t *stream_end, const uint32_t *sync_end, uint32_t stage)
+{
+    pp_told told = {NULL, NULL};
+    if (state->defers) return;
+    pthread_mutex_lock(&state->syncs->lock);
+    for (size_t i = 0; i < state->n_syncs; i++)
+        if (!state->stores[sync_at(state, i)->stream - 1] && (sync_end[i] == PP_NONE || sync_end[i] <= stage))
+            end_record(state, i, PPTO_OK, NULL, &told);
+    for (size_t i = 0; i < state->n_streams; i++)
+        if (!state->stores[i] && (stream_end[i] == PP_NONE || stream_end[i] <= stage))
+            pp_stream_leave(state->syncs, state->streams[i], &state->entries[i], &told);
+    pthread_mutex_unlock(&state->syncs->lock);
+    pp_tell(&told);
+}
+
 /* ---- steps --------------------------------------------------------------------------------------- */
 
 static ppto_status run_gate(void *object, PP_UNUSED uint32_t phase, PP_UNUSED uint32_t task,

@@ -150,3 +150,65 @@ Test(sinks, a_cancelled_run_reads_only_what_was_under_way)
     ppto_context_destroy(other);
     leave();
 }
+
+/* Lets the run go on: reads what it writes to its end. */
+static void *read_all(void *fd)
+{
+    char *bytes = malloc(1 << 20);
+    while (read(*(int *)fd, bytes, 1 << 20) > 0) {
+    }
+    free(bytes);
+    return NULL;
+}
+
+/* Two passes: the mean on one stream, what it is taken from on another, whose file is a pipe that nobody
+ * reads yet. So the run stands in the second pass while others are served on the first stream. */
+Test(sinks, a_run_by_pieces_lets_a_stream_go_when_its_last_piece_is_done)
+{
+    ppto_options o = PPTO_OPTIONS_INIT;
+    ppto_context *other;
+    ppto_event done;
+    ppto_program *p = NULL;
+    ppto_run *run;
+    ppto_array *three = NULL;
+    pthread_t reader;
+    enter();
+    o.chunk = 256;
+    cr_assert_eq(ppto_context_create(&other, &o), PPTO_OK);
+    ppto_stream *first = ppto_stream_create(other, "first", PPTO_STREAM_CPU),
+                *second = ppto_stream_create(other, "second", PPTO_STREAM_CPU);
+    cr_assert_eq(mkfifo("pipe", 0600), 0);
+    int fd = open("pipe", O_RDONLY | O_NONBLOCK);
+    ppto_graph *g = ppto_graph_create(other);
+    ppto_tensor *x = ppto_input(g, "x", PPTO_F32, "N, 1024");
+    ppto_stream_push(g, first);
+    ppto_tensor *mean = ppto_expr(g, "mean(x, axis=0)");
+    ppto_event_record(g, first, &done);
+    ppto_stream_push(g, second);
+    ppto_tensor *y = ppto_sink(g, ppto_sub(x, mean), "pipe");
+    cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK, "%s", ppto_error_text(other));
+    ppto_graph_destroy(g);
+    ppto_array *file = ppto_array_open(other, "x.npy");
+    cr_assert_eq(ppto_program_bind(p, 0, file), PPTO_OK);
+    cr_assert_eq(ppto_program_start(p, NULL, &run), PPTO_OK);
+    cr_expect_eq(ppto_event_wait(done, 60000000000), PPTO_OK, "%s", ppto_error_text(other));
+    g = ppto_graph_create(other);
+    ppto_stream_push(g, first);
+    cr_expect_eq(ppto_eval(ppto_add(ppto_int(g, 1), ppto_int(g, 2)), &three, NULL), PPTO_OK);
+    cr_expect(!ppto_run_over(run, NULL), "nobody has read what it writes");
+    ppto_graph_destroy(g);
+    cr_assert_eq(fcntl(fd, F_SETFL, 0), 0);
+    cr_assert_eq(pthread_create(&reader, NULL, read_all, &fd), 0);
+    cr_expect_eq(ppto_run_wait(run, -1), PPTO_OK, "%s", ppto_error_text(other));
+    pthread_join(reader, NULL);
+    close(fd);
+    ppto_array_release(three);
+    ppto_array_release(file);
+    ppto_event_release(done);
+    ppto_run_release(run);
+    ppto_program_destroy(p);
+    ppto_stream_destroy(first);
+    ppto_stream_destroy(second);
+    ppto_context_destroy(other);
+    leave();
+}
