@@ -3,7 +3,7 @@
  *
  * Random loops through the generator of machine code, beside the reference of the rows; for every instruction
  * set the machine has, or one. Prints TAP; a loop that differs is printed with its seed. A loop that the
- * generator refuses is counted and must be the exception. */
+ * generator refuses is counted and must be the exception. Damaged objects must be refused without a crash. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +58,30 @@ static void report(const lf_loop *l, uint64_t seed, const char *what)
     pp_text_free(&text);
 }
 
+/* Damaged copies of the object load, or are refused; nothing else. NULL, or what went wrong. */
+static const char *damage(lf_random *random, const pp_generator *generator, const char *object, size_t bytes)
+{
+    char *copy = pp_alloc(bytes);
+    const char *wrong = NULL;
+    for (int i = 0; i < 20 && copy != NULL && wrong == NULL; i++) {
+        pp_error err = {0};
+        void *handle;
+        pp_loop_fn fn;
+        memcpy(copy, object, bytes);
+        const uint32_t room = i % 2 ? 64 : (uint32_t)bytes; /* the head, or anywhere */
+        for (uint32_t k = lf_below(random, 3); k < 3; k++)
+            copy[lf_below(random, room)] ^= (char)(1u << lf_below(random, 8));
+        const size_t n = lf_below(random, 4) == 0 ? lf_below(random, (uint32_t)bytes) : bytes;
+        const ppto_status status = generator->load(copy, n, &handle, &fn, &err);
+        if (status == PPTO_OK)
+            generator->unload(handle);
+        else if (status != PPTO_E_INTERNAL && status != PPTO_E_UNSUPPORTED)
+            wrong = "a damaged object gives another error";
+    }
+    pp_free(copy);
+    return wrong;
+}
+
 static void one(const pp_generator *generator, const char *simd, const functions *f, uint64_t seed, sums *sum)
 {
     lf_random random = {seed};
@@ -81,6 +105,7 @@ static void one(const pp_generator *generator, const char *simd, const functions
         wrong = err.text;
     } else {
         for (int i = 0; i < 3 && wrong == NULL; i++) wrong = lf_compare(&random, &l.loop, fn, text);
+        if (wrong == NULL) wrong = damage(&random, generator, object, bytes);
     }
     if (wrong != NULL && sum->wrong++ < 3) report(&l, seed, wrong);
     generator->unload(handle);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Loops to be compiled: what the hash covers, what the verifier refuses, how they print. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "devices/cpu/loop.h"
+
+/* out 0 = max(in 0 * in 1, 0.5), in 1 one a row. */
+typedef struct sample {
+    pp_stream in[2], out[1];
+    pp_instr code[6];
+    uint64_t consts[1];
+    pp_loop loop;
+} sample;
+
+static void make(sample *s)
+{
+    *s = (sample){
+        .in = {{.dtype = PPTO_F32}, {.dtype = PPTO_F32, .kind = PP_STREAM_ROW}},
+        .out = {{.dtype = PPTO_F32, .canonical = true}},
+        .code = {{.op = PP_PARAM, .dtype = PPTO_F32},
+                 {.op = PP_PARAM, .dtype = PPTO_F32, .imm = 1},
+                 {.op = PP_CONST, .dtype = PPTO_F32},
+                 {.op = PP_MUL, .dtype = PPTO_F32, .b = 1},
+                 {.op = PP_MAX, .dtype = PPTO_F32, .a = 3, .b = 2},
+                 {.op = PP_STORE, .dtype = PPTO_F32, .a = 4}},
+        .consts = {0x3f000000},
+    };
+    s->loop = (pp_loop){.in = s->in,
+                        .n_in = 2,
+                        .out = s->out,
+                        .n_out = 1,
+                        .code = s->code,
+                        .n_code = 6,
+                        .consts = s->consts,
+                        .n_consts = 1};
+    s->loop.hash = pp_loop_hash(&s->loop);
+}
+
+Test(loop, prints_streams_and_code)
+{
+    sample s;
+    pp_text text = {0};
+    make(&s);
+    pp_loop_print(&s.loop, &text);
+    cr_assert_str_eq(text.at, "in 0: f32\n"
+                              "in 1: f32 a row\n"
+                              "out 0: f32 canonical\n"
+                              "    v0: f32 = param 0\n"
+                              "    v1: f32 = param 1\n"
+                              "    v2: f32 = const 0x1p-1\n"
+                              "    v3: f32 = mul v0 v1\n"
+                              "    v4: f32 = max v3 v2\n"
+                              "    store 0 v4\n");
+    pp_text_free(&text);
+}
+
+/* Changes of a good loop that decide the code, and so its hash. */
+static void change(sample *s, int i)
+{
+    switch (i) {
+    case 0: s->in[0].kind = PP_STREAM_ROW; break;
+    case 1: s->out[0].canonical = false; break;
+    case 2: s->out[0].around = true; break;
+    case 3: s->consts[0] = 0; break;
+    case 4: s->code[3].op = PP_ADD; break;
+    case 5: s->code[4].a = 0; break;
+    case 6: s->code[1].imm = 0; break;
+    default: s->code[5].a = 3; break;
+    }
+}
+
+Test(loop, hash_covers_what_decides_the_code)
+{
+    for (int i = 0; i < 8; i++) {
+        sample s;
+        make(&s);
+        change(&s, i);
+        cr_assert_neq(pp_loop_hash(&s.loop), s.loop.hash, "change %d", i);
+    }
+}
+
+Test(loop, hash_leaves_out_numbers_of_pools)
+{
+    sample s;
+    const uint64_t consts[2] = {7, 0x3f000000};
+    make(&s);
+    s.loop.consts = consts, s.loop.n_consts = 2;
+    s.code[2].imm = 1;
+    cr_assert_eq(pp_loop_hash(&s.loop), s.loop.hash);
+}
+
+/* Breaks one rule; the hash is made to fit. */
+static void spoil(sample *s, int i)
+{
+    switch (i) {
+    case 0: s->in[0].dtype = 99; break;
+    case 1: s->in[0].around = true; break;
+    case 2: s->out[0].kind = PP_STREAM_ROW; break;
+    case 3: s->out[0].dtype = PPTO_F64; break;
+    case 4: s->code[5].imm = 1; break;
+    case 5: s->code[5].a = 5; break;
+    case 6: s->code[3].b = 4; break;
+    case 7: s->code[1].imm = 2; break;
+    case 8: s->code[0].dtype = PPTO_I32; break;
+    case 9: s->code[5] = s->code[4]; break;
+    case 10: s->code[4] = s->code[5], s->code[4].a = 3; break;
+    default: s->code[4].op = PP_LOAD; break;
+    }
+}
+
+Test(loop, verifier_takes_the_good_and_refuses_each_broken_rule)
+{
+    sample s;
+    pp_error err = {0};
+    make(&s);
+    cr_assert_eq(pp_loop_verify(&s.loop, &err), PPTO_OK, "%s", err.text);
+    for (int i = 0; i < 12; i++) {
+        pp_error wrong = {0};
+        make(&s);
+        spoil(&s, i);
+        s.loop.hash = i == 0 ? 0 : pp_loop_hash(&s.loop);
+        cr_assert_eq(pp_loop_verify(&s.loop, &wrong), PPTO_E_INTERNAL, "rule %d", i);
+    }
+    make(&s);
+    s.loop.hash++;
+    cr_assert_eq(pp_loop_verify(&s.loop, NULL), PPTO_E_INTERNAL);
+}
