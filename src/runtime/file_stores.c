@@ -131,7 +131,8 @@ ppto_status pp_file_steps_store(pp_instance *in, bool all, pp_error *err)
 void pp_file_store_end(pp_file_step *f)
 {
     const ppto_program *p = f->instance->program;
-    if (f->open) pp_sink_abandon(&f->sink);
+    const pp_files_watch watch = pp_progress_watch(f->instance->program);
+    if (f->open) pp_sink_abandon(&f->sink, &watch);
     f->open = false;
     if (!p->source || f->begun_ns == 0) return;
     pp_tracing_file(p->source, path_of(f),
