@@ -129,13 +129,13 @@ typedef struct pp_sync_state { /* of a program; one run at a time */
     uint64_t *target;     /* per sync point that records: its beginning in this run */
     bool *ended;
     bool entered;
-    bool *passed; /* per sync point that records: its step was run */
-    bool kept;    /* the run failed, but what its steps did counts, and its files are there */
+    bool *passed;         /* per sync point that records: its step was run */
+    bool kept;            /* the run failed, but what its steps did counts, and its files are there */
     pthread_cond_t woken; /* pp_sync_pass may go on */
     bool has_woken;       /* it was made */
-    bool *stores; /* per stream: sinks of the graph are on it */
-    bool defers;  /* all events and streams end after the run's last step: it still writes then; else those of
-                     `stores` */
+    bool *stores;         /* per stream: sinks of the graph are on it */
+    bool defers; /* all events and streams end after the run's last step: it still writes then; else those of
+                    `stores` */
     uint64_t run;
     int priority; /* not above that of any run it waits for */
 } pp_sync_state;

@@ -288,7 +288,7 @@ void pp_sync_reach(pp_sync_state *state, const uint32_t *stream_end, const uint3
             end_record(state, i, PPTO_OK, NULL, &told);
     for (size_t i = 0; i < state->n_streams; i++)
         if (!state->stores[i] && (stream_end[i] == PP_NONE || stream_end[i] <= stage))
-            pp_stream_leave(state->syncs, state->streams[i], &state->entries[i], &told);
+            pp_stream_leave(state->streams[i], &state->entries[i], &told);
     pthread_mutex_unlock(&state->syncs->lock);
     pp_tell(&told);
 }
