@@ -14,10 +14,18 @@ typedef struct pp_launch
 
 #define PP_MAX_PHASES 24u
 
+/* Whether several primitives run as one loop of machine code, where it can be had; the bits are the same. */
+typedef enum pp_tier {
+    PP_TIER_INTERP, /* never */
+    PP_TIER_AUTO,   /* as soon as it is compiled, by a thread of its own */
+    PP_TIER_JIT     /* from the first run: resize compiles */
+} pp_tier;
+
 typedef struct pp_device_options {
     const char *simd; /* "baseline", "avx2", "avx512" or NULL: the best there is */
     bool count_bytes; /* counting mode: touched elements are counted per kernel (slow, tests only) */
     uint32_t grain;   /* elements per task, 0: chosen by the device (tests vary it) */
+    pp_tier tier;     /* not in counting mode */
 } pp_device_options;
 
 /* One tensor of a launch. Strides in bytes, any sign, 0 for broadcast. */

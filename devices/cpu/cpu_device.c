@@ -5,10 +5,12 @@
 
 #include "devices/cpu/cpu_probe.h"
 #include "devices/cpu/interp.h"
+#include "devices/cpu/loop_store.h"
 #include "devices/cpu/topology.h"
 
 static void cpu_close(pp_device *device)
 {
+    if (device != NULL && device->tier != PP_TIER_INTERP) pp_loop_store_leave();
     pp_free(device);
 }
 
@@ -33,6 +35,9 @@ static ppto_status cpu_open(const pp_device_options *options, pp_device **out, p
     device->count_bytes = options != NULL && options->count_bytes;
     device->stream_bytes = stream_bytes();
     device->grain = options != NULL ? options->grain : 0;
+    if (options != NULL && !device->count_bytes && options->tier != PP_TIER_INTERP &&
+        pp_loop_store_enter(set->name, options->tier == PP_TIER_JIT, NULL) == PPTO_OK)
+        device->tier = options->tier;
     snprintf(device->text, sizeof device->text, "block interpreter, %s", set->name);
     *out = device;
     return PPTO_OK;

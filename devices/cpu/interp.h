@@ -18,6 +18,7 @@
 #define PP_INTERP_H
 
 #include "devices/cpu/blocks.h"
+#include "devices/cpu/loop.h"
 #include "devices/device.h"
 
 enum { PP_AXES = 32 };
@@ -62,6 +63,7 @@ struct pp_device {
     const pp_block_set *set;
     bool count_bytes;
     uint32_t grain;
+    pp_tier tier; /* INTERP also where machine code cannot be had */
     size_t stream_bytes;
     char text[96];
 };
@@ -236,8 +238,10 @@ typedef struct pp_step {
     uint8_t a_size, b_size, c_size;
     bool a_one, b_one, c_one; /* ROW*: the operand is one element for the whole tile */
     bool per_row;             /* ROW*: some operand is one element per row of a full result */
+    uint8_t op, on;           /* ROW*: the primitive, dtype of its operands (but the mask of SELECT) */
     uint32_t out, a, b, c;
-    uint32_t imm;
+    uint32_t imm;   /* TABLE: the length */
+    uint32_t table; /* TABLE: of the program */
     uint32_t
         direct; /* index of a STORE or KEEP of the same group the result may be written to at once, PP_NONE */
     uint32_t n_list;
@@ -248,10 +252,28 @@ typedef struct pp_step {
                          guards; CHOOSE: the tree */
 } pp_step;
 
+/* Neighbouring steps that are one loop: interp_loops.c finds them, interp_machine.c runs them. */
+typedef struct pp_loop_code pp_loop_code; /* devices/cpu/loop_store.h */
+enum { PP_MACHINE_STREAMS = 24 };
+typedef struct pp_machine_out {
+    const pp_step *step;  /* that makes the value */
+    const pp_step *store; /* the only one that reads it, run with the loop; NULL: others do */
+} pp_machine_out;
+typedef struct pp_machine {
+    uint32_t first, n;         /* steps of the group */
+    pp_loop loop;              /* without code: no loop is made of it */
+    pp_loop_code *code;        /* NULL: not asked for */
+    const uint32_t *in;        /* views, per stream */
+    const pp_machine_out *out; /* per stream */
+} pp_machine;
+
 typedef struct pp_body {
     const pp_space *space;
     pp_step *steps[PP_GROUPS];
     uint32_t n_steps[PP_GROUPS];
+    pp_machine *machines[PP_GROUPS]; /* in order */
+    uint32_t n_machines[PP_GROUPS];
+    uint8_t level;                /* of what a machine computes: of all that moves with every axis */
     uint32_t first_fold, n_folds; /* of the program */
     uint32_t (*input)[4];         /* per fold: views */
     uint32_t value;               /* the view of a factor of a contraction */
@@ -346,6 +368,7 @@ struct pp_launch {
     pp_dim_id major_dim;
     pp_tiling major, minor;
     size_t rows, cols; /* of the largest tile */
+    bool trial;        /* the plan that is made tells sizes only */
     pp_body *bodies;   /* per stage */
     uint32_t n_views, cap_views;
     size_t *reg;        /* per view: offset in scratch */
@@ -396,6 +419,9 @@ ppto_status pp_interp_contract_tiles(pp_launch *launch, uint32_t workers, size_t
                                      size_t *minor_bytes);
 void pp_interp_contract_scratch(pp_launch *launch, size_t *total);
 double pp_interp_cost(const pp_launch *launch); /* ns for the whole launch, roughly */
+/* interp_machine.c: asks for the code of all loops; gives it back, before the arena is freed. */
+void pp_interp_machines_ask(pp_launch *launch);
+void pp_interp_machines_drop(pp_launch *launch);
 
 /* ---- running: interp_run.c, interp_count.c; the rest in interp_work.h ------------------------ */
 

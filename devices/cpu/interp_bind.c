@@ -34,6 +34,7 @@ ppto_status pp_interp_launch_create(const pp_kernel *kernel, pp_launch **out, pp
 void pp_interp_launch_destroy(pp_launch *launch)
 {
     if (launch == NULL) return;
+    pp_interp_machines_drop(launch);
     pp_arena_free(&launch->arena);
     pp_free(launch->key);
     pp_free(launch->args);
@@ -64,7 +65,10 @@ static bool take_key(pp_launch *launch, const pp_binding *binding)
 static ppto_status size_as(pp_launch *launch, const pp_variant *variant, const pp_binding *binding,
                            uint32_t workers, bool *again, pp_error *err)
 {
+    pp_interp_machines_drop(launch);
     pp_arena_free(&launch->arena);
+    launch->bodies = NULL;
+    launch->contract = NULL;
     launch->variant = variant;
     launch->slots = launch->key;
     PP_TRY(pp_interp_shape(launch, binding, err));
@@ -85,6 +89,7 @@ ppto_status pp_interp_resize(pp_launch *launch, const pp_binding *binding, uint3
         launch->geometry = (pp_geometry){0};
         PP_TRY(size_as(launch, &launch->kernel->plain, binding, workers, &again, err));
         if (again) PP_TRY(size_as(launch, &launch->kernel->bare, binding, workers, &again, err));
+        pp_interp_machines_ask(launch);
         launch->sized = true;
     }
     *out = launch->geometry;

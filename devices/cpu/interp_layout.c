@@ -183,7 +183,10 @@ static ppto_status tile_elements(pp_launch *launch, int64_t *out)
     launch->rows = TRIAL_ROWS;
     launch->cols = TRIAL_COLS;
     launch->major.count = launch->minor.count = 2;
-    PP_TRY(plan_stages(launch, &minor, &hot));
+    launch->trial = true;
+    const ppto_status status = plan_stages(launch, &minor, &hot);
+    launch->trial = false;
+    PP_TRY(status);
     launch->n_views = 0;
     launch->fixed_bytes = 0;
     const size_t per_element = hot / (TRIAL_ROWS * TRIAL_COLS);

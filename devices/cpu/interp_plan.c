@@ -11,19 +11,13 @@
 
 /* ---- registers ------------------------------------------------------------------------------- */
 
-static bool has_operands(const pp_step *step)
-{
-    return step->kind != PP_STEP_STATE;
-}
-
 /* Calls fn for every view a step reads. */
 static void each_operand(pp_planner *p, const pp_step *step, uint32_t at,
                          void (*fn)(pp_planner *, uint32_t, uint32_t))
 {
-    const uint32_t direct[3] = {step->a, step->b, step->c};
-    for (unsigned i = 0; has_operands(step) && i < 3; i++)
-        if (direct[i] != PP_NONE) fn(p, direct[i], at);
-    for (uint32_t i = 0; i < step->n_list; i++) fn(p, step->list[i], at);
+    uint32_t view;
+    for (uint32_t i = 0; pp_plan_reads(step, i, &view); i++)
+        if (view != PP_NONE) fn(p, view, at);
 }
 
 static void note_use(pp_planner *p, uint32_t view, uint32_t at)
@@ -45,7 +39,7 @@ static void release(pp_planner *p, uint32_t view, uint32_t at)
     pp_plan_view *v = pp_plan_view_at(p, view);
     if (v->group != PP_GROUP_MINOR || !v->reg || v->last != at) return;
     v->last = PP_NONE; /* once */
-    const pp_free_register r = {p->launch->reg[view], view_bytes(p, v)};
+    const pp_free_register r = {p->launch->reg[view], view_bytes(p, v), v->size};
     (void)!pp_vec_push(&p->spare[v->in_place], r); /* without memory it is only not used again */
 }
 
@@ -62,13 +56,29 @@ static void take(pp_planner *p, uint32_t view)
     }
     for (size_t i = p->spare[v->in_place].n; i-- > 0;) {
         pp_free_register *r = &p->spare[v->in_place].at[i];
-        if (r->bytes != bytes) continue;
+        if (r->bytes != bytes || (p->runs.n > 0 && r->size != v->size)) continue;
         p->launch->reg[view] = r->offset;
         *r = p->spare[v->in_place].at[--p->spare[v->in_place].n];
         return;
     }
     p->launch->reg[view] = p->bytes[v->in_place];
     p->bytes[v->in_place] += bytes;
+}
+
+/* A loop writes where it reads only element by element: what it reads in another form is there to its end. */
+static void note_runs(pp_planner *p)
+{
+    uint32_t view;
+    for (size_t r = 0; r < p->runs.n; r++) {
+        const pp_plan_run *run = &p->runs.at[r];
+        for (uint32_t i = run->first; i < run->first + run->n; i++)
+            for (uint32_t k = 0; pp_plan_reads(&p->steps.at[i], k, &view); k++) {
+                if (view == PP_NONE) continue;
+                const uint32_t source = pp_plan_source(p, view);
+                const bool other = pp_plan_view_at(p, source)->level != p->all;
+                note_use(p, source, other ? run->first + run->n - 1 : i);
+            }
+    }
 }
 
 static void allocate(pp_planner *p, const pp_body *body)
@@ -79,6 +89,7 @@ static void allocate(pp_planner *p, const pp_body *body)
             pp_plan_view_at(p, p->steps.at[i].out + k)->last = i;
     }
     for (uint32_t i = 0; i < p->steps.n; i++) each_operand(p, &p->steps.at[i], i, note_use);
+    note_runs(p);
     for (uint32_t f = 0; f < body->n_folds; f++) {
         const pp_fold *fold = &p->program->folds[body->first_fold + f];
         for (uint32_t i = 0; fold->law == PP_LAW_FOLD && i < fold->n_inputs; i++)
@@ -178,7 +189,7 @@ static ppto_status split_groups(pp_planner *p, pp_body *out)
         if (step.direct != PP_NONE) step.direct = place[step.direct];
         out->steps[step.group][place[i]] = step;
     }
-    return PPTO_OK;
+    return pp_plan_machines(p, place, out);
 }
 
 static ppto_status plan(pp_planner *p, pp_body *out)
@@ -202,6 +213,7 @@ static ppto_status plan(pp_planner *p, pp_body *out)
         out->value_level = p->all;
     }
     for (size_t i = 0; i < p->stores.n; i++) PP_TRY(pp_vec_push(&p->steps, p->stores.at[i]));
+    PP_TRY(pp_plan_find_runs(p, out));
     allocate(p, out);
     find_direct(p);
     return split_groups(p, out);
@@ -223,6 +235,7 @@ ppto_status pp_interp_plan(pp_launch *launch, const pp_plan_request *request, pp
     *out = (pp_body){.space = space,
                      .value = PP_NONE,
                      .only_folds = true,
+                     .level = p.all,
                      .inner = request->stage == NULL || request->stage->inner};
     ppto_status status = plan(&p, out);
     launch->n_views += (uint32_t)p.views.n;
@@ -238,6 +251,7 @@ ppto_status pp_interp_plan(pp_launch *launch, const pp_plan_request *request, pp
     pp_vec_free(&p.views);
     pp_vec_free(&p.steps);
     pp_vec_free(&p.stores);
+    pp_vec_free(&p.runs);
     pp_vec_free(&p.spare[0]);
     pp_vec_free(&p.spare[1]);
     return status;

@@ -9,14 +9,22 @@
 
 typedef struct pp_plan_view {
     uint8_t level, group, dtype, size;
-    bool reg, in_place; /* has a register; only as a fallback */
-    uint32_t spread[4]; /* the same value at other levels, PP_NONE */
-    uint32_t last;      /* MINOR: last step that reads it */
+    bool reg, in_place;       /* has a register; only as a fallback */
+    uint32_t spread[4];       /* the same value at other levels, PP_NONE */
+    uint32_t origin;          /* of a spread: the view it was made of, else PP_NONE */
+    const uint64_t *constant; /* of the program, NULL */
+    uint32_t last;            /* MINOR: last step that reads it */
 } pp_plan_view;
 
 typedef struct pp_free_register {
     size_t offset, bytes;
+    uint8_t size; /* of the elements */
 } pp_free_register;
+
+/* Steps that become one loop: `n` of them, then as many stores of what they make. */
+typedef struct pp_plan_run {
+    uint32_t first, n, stores;
+} pp_plan_run;
 
 typedef struct pp_planner {
     pp_launch *launch;
@@ -30,11 +38,12 @@ typedef struct pp_planner {
     PP_VEC(pp_plan_view) views;
     PP_VEC(pp_step) steps;
     PP_VEC(pp_step) stores;
-    uint32_t *of;   /* per instruction of the code: its view */
-    uint32_t *mask; /* axes it moves with */
-    uint8_t *group; /* of the value, not of its steps */
-    bool *folded;   /* per instruction: part of a tree of choices, without a step of its own */
-    uint32_t *scan; /* per fold of the stage: its first result view, PP_NONE */
+    PP_VEC(pp_plan_run) runs; /* of steps, in order */
+    uint32_t *of;             /* per instruction of the code: its view */
+    uint32_t *mask;           /* axes it moves with */
+    uint8_t *group;           /* of the value, not of its steps */
+    bool *folded;             /* per instruction: part of a tree of choices, without a step of its own */
+    uint32_t *scan;           /* per fold of the stage: its first result view, PP_NONE */
     PP_VEC(pp_free_register) spare[2];
     size_t bytes[2];
 } pp_planner;
@@ -52,6 +61,26 @@ static inline uint32_t pp_plan_view_of(const pp_planner *p, uint32_t instr)
 {
     return p->of[pp_plan_local(p, instr)];
 }
+
+/* The i-th view a step reads, PP_NONE for an operand it has not; false past the last. */
+static inline bool pp_plan_reads(const pp_step *step, uint32_t i, uint32_t *view)
+{
+    const uint32_t direct[3] = {step->a, step->b, step->c};
+    *view = i < 3 ? (step->kind != PP_STEP_STATE ? direct[i] : PP_NONE) : PP_NONE;
+    if (i >= 3 && i - 3 < step->n_list) *view = step->list[i - 3];
+    return i < 3 + step->n_list;
+}
+
+/* interp_loops.c: orders the steps so that long runs of them can be loops, and finds those. */
+ppto_status pp_plan_find_runs(pp_planner *p, const pp_body *body);
+/* The view that a loop takes where a step reads `view`: before it was spread. */
+static inline uint32_t pp_plan_source(const pp_planner *p, uint32_t view)
+{
+    while (pp_plan_view_at(p, view)->origin != PP_NONE) view = pp_plan_view_at(p, view)->origin;
+    return view;
+}
+/* interp_loops_build.c: the machines of the body; place: of each step in its group. */
+ppto_status pp_plan_machines(pp_planner *p, const uint32_t *place, pp_body *out);
 
 /* The level of a value that moves with the axes of a mask. */
 uint8_t pp_plan_level(const pp_planner *p, uint32_t mask);

@@ -31,7 +31,8 @@ static ppto_status new_view(pp_planner *p, uint8_t level, uint8_t group, uint8_t
                                .dtype = dtype,
                                .reg = reg,
                                .size = (uint8_t)ppto_dtype_size((ppto_dtype)dtype),
-                               .spread = {PP_NONE, PP_NONE, PP_NONE, PP_NONE}};
+                               .spread = {PP_NONE, PP_NONE, PP_NONE, PP_NONE},
+                               .origin = PP_NONE};
     *out = p->base + (uint32_t)p->views.n;
     if (*out >= p->launch->cap_views) return PPTO_E_INTERNAL;
     return pp_vec_push(&p->views, view);
@@ -61,6 +62,7 @@ static ppto_status spread(pp_planner *p, uint32_t view, uint8_t level, uint32_t 
     const uint8_t group = spread_group(p, &from, level);
     PP_TRY(new_view(p, level, group, from.dtype, true, out));
     pp_plan_view_at(p, view)->spread[level] = *out;
+    pp_plan_view_at(p, *out)->origin = view;
     const pp_step step = {.kind = PP_STEP_SPREAD,
                           .level = level,
                           .group = group,
@@ -152,6 +154,8 @@ static ppto_status plan_row(pp_planner *p, const pp_instr *instr, pp_step *step)
                      (one[2] && keep[2] && !step->c_one));
     const unsigned from = p->program->code[instr->op == PP_SELECT ? instr->b : instr->a].dtype;
     step->kind = (uint8_t)(n == 1 ? PP_STEP_ROW1 : n == 2 ? PP_STEP_ROW2 : PP_STEP_ROW3);
+    step->op = instr->op;
+    step->on = (uint8_t)from;
     step->fn = instr->op == PP_CAST      ? set->cast[from][instr->dtype]
                : instr->op == PP_BITCAST ? set->bitcast[from][instr->dtype]
                                          : set->scalar[instr->op][from][shape];
@@ -238,6 +242,8 @@ static ppto_status plan_table(pp_planner *p, const pp_instr *instr, pp_step *ste
     step->fn = p->launch->kernel->device->set->cast[from][PPTO_U32];
     step->data = p->launch->kernel->table[instr->imm];
     step->imm = p->program->tables[instr->imm].length;
+    step->table = instr->imm;
+    step->on = (uint8_t)from;
     return push_with_result(p, step);
 }
 
@@ -257,10 +263,12 @@ static ppto_status plan_index(pp_planner *p, const pp_instr *instr, pp_step *ste
     PP_TRY(pp_plan_vector(p, pp_plan_view_of(p, value), level, &wide.a));
     wide.a_size = (uint8_t)ppto_dtype_size((ppto_dtype)from);
     wide.fn = set->cast[from][PPTO_I64];
+    wide.op = PP_CAST, wide.on = (uint8_t)from;
     PP_TRY(push_with_result(p, &wide));
     sum.a = step->out, sum.b = wide.out;
     sum.a_size = sum.b_size = sizeof(int64_t);
     sum.fn = set->scalar[PP_ADD][PPTO_I64][PP_VV];
+    sum.op = PP_ADD, sum.on = PPTO_I64;
     PP_TRY(push_with_result(p, &sum));
     step->out = sum.out;
     return PPTO_OK;
@@ -401,7 +409,9 @@ ppto_status pp_plan_instr(pp_planner *p, uint32_t at)
         uint64_t *cell = pp_arena_alloc(&p->launch->arena, sizeof *cell);
         if (cell == NULL) return PPTO_E_NOMEM;
         *cell = p->program->consts[instr->imm];
-        return plan_cell(p, at, (char *)cell);
+        PP_TRY(plan_cell(p, at, (char *)cell));
+        pp_plan_view_at(p, pp_plan_view_of(p, at))->constant = &p->program->consts[instr->imm];
+        return PPTO_OK;
     }
     case PP_ARG: return plan_cell(p, at, (char *)&p->launch->args[instr->imm]);
     case PP_LOAD: PP_TRY(plan_load(p, instr, &step)); break;

@@ -11,7 +11,9 @@
 #include "base/fault.h"
 #include "devices/cpu/interp_work.h"
 
-static bool canonical(const pp_tensor_at *tensor)
+#define AROUND_LEAST 256 /* bytes of a row that goes around the caches */
+
+bool pp_store_is_canonical(const pp_tensor_at *tensor)
 {
     return tensor->result && !pp_fault(PP_FAULT_NAN_RULE) && pp_dtype_is_float((ppto_dtype)tensor->dtype);
 }
@@ -22,19 +24,19 @@ static void put_run(pp_work *w, const pp_tensor_at *tensor, char *out, const cha
     if (pp_fault(PP_FAULT_DROPPED_TAIL) && n % 8 == 7) n--;
     const size_t bytes = n * tensor->size;
     if (in == out) { /* written here at once, or a donated input */
-        if (canonical(tensor) && w->set->has_nan[tensor->dtype](n, in))
+        if (pp_store_is_canonical(tensor) && w->set->has_nan[tensor->dtype](n, in))
             w->set->canonical[tensor->dtype](n, out, in, NULL, NULL);
         return;
     }
-    if (!tensor->stream || bytes < 256) {
-        if (canonical(tensor))
+    if (!tensor->stream || bytes < AROUND_LEAST) {
+        if (pp_store_is_canonical(tensor))
             w->set->canonical[tensor->dtype](n, out, in, NULL, NULL);
         else
             memcpy(out, in, bytes);
         return;
     }
     w->streamed = true;
-    if (canonical(tensor) && w->set->has_nan[tensor->dtype](n, in)) {
+    if (pp_store_is_canonical(tensor) && w->set->has_nan[tensor->dtype](n, in)) {
         char *aside = w->scratch + w->launch->temp_off;
         w->set->canonical[tensor->dtype](n, aside, in, NULL, NULL);
         in = aside;
@@ -45,7 +47,7 @@ static void put_run(pp_work *w, const pp_tensor_at *tensor, char *out, const cha
 static void put_strided(pp_work *w, const pp_tensor_at *tensor, char *out, int64_t by, const char *in,
                         size_t n)
 {
-    if (canonical(tensor)) {
+    if (pp_store_is_canonical(tensor)) {
         char *aside = w->scratch + w->launch->temp_off;
         w->set->canonical[tensor->dtype](n, aside, in, NULL, NULL);
         in = aside;
@@ -126,16 +128,16 @@ void pp_work_store(pp_work *w, const pp_step *step)
 
 /* ---- where results go ------------------------------------------------------------------------ */
 
-bool pp_work_direct(pp_work *w, const pp_step *store, pp_view *out)
+bool pp_work_direct(pp_work *w, const pp_step *store, bool around, pp_view *out)
 {
     const pp_access_at *access = store->data;
     const pp_tensor_at *tensor = &w->launch->tensors[access->tensor];
     pp_area area;
-    if (tensor->stream || tensor->aliased || access->n_guards > 0 || !pp_area_start(&area, w, store->level))
-        return false;
+    if (tensor->aliased || access->n_guards > 0 || !pp_area_start(&area, w, store->level)) return false;
     const int64_t down = pp_rect_step(w, access->lin, area.row_dim),
                   along = pp_rect_step(w, access->lin, area.col_dim);
     const int64_t row_bytes = (int64_t)area.cols * tensor->size;
+    if (tensor->stream && (!around || row_bytes < AROUND_LEAST)) return false;
     if (along != tensor->size || (area.rows > 1 && down != row_bytes && area.cols < 32)) return false;
     out->at = tensor->data + pp_lin_at(access->lin, w->launch->n_axes, w->coord);
     out->pitch = store->level == PP_LEVEL_FULL ? down : store->level == PP_LEVEL_ROWS ? tensor->size : 0;
@@ -171,7 +173,7 @@ pp_view pp_work_place(pp_work *w, const pp_step *step)
     if (step->direct != PP_NONE) {
         const pp_step *sink = w->steps + step->direct;
         if (sink->kind == PP_STEP_KEEP) return pp_work_buffer(w, sink->imm, step->level, step->size);
-        if (pp_work_direct(w, sink, &view)) return view;
+        if (pp_work_direct(w, sink, false, &view)) return view;
     }
     view.at = w->scratch + w->launch->reg[step->out];
     view.pitch = step->level == PP_LEVEL_FULL   ? (int64_t)(w->cols * step->size)

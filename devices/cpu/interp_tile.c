@@ -214,32 +214,41 @@ static void run_state(pp_work *w, const pp_step *step)
     w->views[step->out] = (pp_view){base + offset, step->level == PP_LEVEL_ROWS ? (int64_t)step->size : 0};
 }
 
+static void run_step(pp_work *w, const pp_step *step)
+{
+    switch ((pp_step_kind)step->kind) {
+    case PP_STEP_ROW1:
+    case PP_STEP_ROW2:
+    case PP_STEP_ROW3: run_row(w, step); break;
+    case PP_STEP_SPREAD: run_spread(w, step); break;
+    case PP_STEP_LOAD: pp_work_load(w, step); break;
+    case PP_STEP_STORE: pp_work_store(w, step); break;
+    case PP_STEP_CHECK: pp_work_check(w, step); break;
+    case PP_STEP_CALL: run_call(w, step); break;
+    case PP_STEP_COLD: run_cold(w, step); break;
+    case PP_STEP_TABLE: run_table(w, step); break;
+    case PP_STEP_INDEX: pp_work_index(w, step); break;
+    case PP_STEP_INSIDE: pp_work_inside(w, step); break;
+    case PP_STEP_STATE: run_state(w, step); break;
+    case PP_STEP_BUFFER: w->views[step->out] = pp_work_buffer(w, step->imm, step->level, step->size); break;
+    case PP_STEP_KEEP: pp_work_keep(w, step); break;
+    case PP_STEP_SCAN: pp_work_scan(w, step); break;
+    case PP_STEP_PRODUCT: w->views[step->out] = w->product; break;
+    case PP_STEP_CHOOSE: pp_work_choose(w, step); break;
+    }
+}
+
 void pp_work_steps(pp_work *w, const pp_body *body, pp_group group)
 {
-    const pp_step *step = body->steps[group], *end = step + body->n_steps[group];
-    w->steps = step;
-    for (; step < end; step++) {
-        switch ((pp_step_kind)step->kind) {
-        case PP_STEP_ROW1:
-        case PP_STEP_ROW2:
-        case PP_STEP_ROW3: run_row(w, step); break;
-        case PP_STEP_SPREAD: run_spread(w, step); break;
-        case PP_STEP_LOAD: pp_work_load(w, step); break;
-        case PP_STEP_STORE: pp_work_store(w, step); break;
-        case PP_STEP_CHECK: pp_work_check(w, step); break;
-        case PP_STEP_CALL: run_call(w, step); break;
-        case PP_STEP_COLD: run_cold(w, step); break;
-        case PP_STEP_TABLE: run_table(w, step); break;
-        case PP_STEP_INDEX: pp_work_index(w, step); break;
-        case PP_STEP_INSIDE: pp_work_inside(w, step); break;
-        case PP_STEP_STATE: run_state(w, step); break;
-        case PP_STEP_BUFFER:
-            w->views[step->out] = pp_work_buffer(w, step->imm, step->level, step->size);
-            break;
-        case PP_STEP_KEEP: pp_work_keep(w, step); break;
-        case PP_STEP_SCAN: pp_work_scan(w, step); break;
-        case PP_STEP_PRODUCT: w->views[step->out] = w->product; break;
-        case PP_STEP_CHOOSE: pp_work_choose(w, step); break;
+    const uint32_t n = body->n_steps[group];
+    const pp_machine *machine = body->machines[group], *end = machine + body->n_machines[group];
+    w->steps = body->steps[group];
+    for (uint32_t i = 0; i < n;) {
+        if (machine < end && machine->first == i && pp_work_machine(w, body, machine)) {
+            i += machine++->n;
+            continue;
         }
+        if (machine < end && machine->first == i) machine++;
+        run_step(w, &w->steps[i++]);
     }
 }

@@ -33,6 +33,8 @@ typedef struct pp_work {
 /* The elements [at, at + n) of a dimension become those of the tile. */
 void pp_work_range(pp_work *w, pp_dim_id dim, int64_t at, size_t n);
 void pp_work_steps(pp_work *w, const pp_body *body, pp_group group); /* interp_tile.c */
+/* interp_machine.c: runs the steps of the machine as one loop. false: they are to be run one by one. */
+bool pp_work_machine(pp_work *w, const pp_body *body, const pp_machine *machine);
 
 /* interp_load.c, interp_store.c, interp_walk.c */
 void pp_work_load(pp_work *w, const pp_step *step);
@@ -44,8 +46,10 @@ pp_view pp_work_buffer(const pp_work *w, uint32_t buffer, uint8_t level,
                        size_t size); /* the tile's part of it */
 void pp_work_keep(pp_work *w, const pp_step *step);
 void pp_work_inside(pp_work *w, const pp_step *step);
-bool pp_work_direct(pp_work *w, const pp_step *store,
-                    pp_view *out); /* where the tile lies in memory, if in one piece */
+/* Where the tile of a store lies in memory, if in one piece. around: also where it is written past the
+ * caches. */
+bool pp_work_direct(pp_work *w, const pp_step *store, bool around, pp_view *out);
+bool pp_store_is_canonical(const pp_tensor_at *tensor); /* whether stores make NaN canonical */
 void pp_work_index(pp_work *w, const pp_step *step);
 void pp_work_check(pp_work *w, const pp_step *step);
 void pp_work_touch(const pp_work *w, const pp_access_at *access, const char *at, size_t rows, size_t cols,

@@ -26,7 +26,8 @@ typedef struct ppto_options {
     size_t size;          /* sizeof(ppto_options), so that fields can be added */
     const char *executor; /* PPTO_EXECUTOR: "tbb" (default where built in), "pthread", "serial", "sim" */
     const char *device;   /* PPTO_DEVICE: "cpu" (default), "reference" */
-    const char *tier;     /* PPTO_TIER: "auto" (default), "interp"; "jit" is not built yet */
+    const char *tier;     /* PPTO_TIER: "auto" (default): machine code as soon as it is compiled, in the
+                             background; "interp": never; "jit": before the first run */
     const char *simd;     /* PPTO_SIMD: "baseline", "avx2", "avx512"; default the best there is */
     int threads;   /* PPTO_NUM_THREADS; default all that affinity and cgroup allow; -1: default, ignore the
                       environment */

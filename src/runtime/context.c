@@ -218,10 +218,20 @@ ppto_status ppto_define(ppto_context *ctx, const char *text)
 /* ---- device and executor
  * -------------------------------------------------------------------------------------------- */
 
+static pp_tier tier_of(const char *name)
+{
+    return strcmp(name, "jit") == 0      ? PP_TIER_JIT
+           : strcmp(name, "interp") == 0 ? PP_TIER_INTERP
+                                         : PP_TIER_AUTO;
+}
+
 static ppto_status open_device(ppto_context *ctx, pp_error *err)
 {
     const ppto_options *o = &ctx->settings.o;
-    pp_device_options options = {.simd = o->simd, .count_bytes = o->count_bytes, .grain = o->grain};
+    pp_device_options options = {.simd = o->simd,
+                                 .count_bytes = o->count_bytes,
+                                 .grain = o->grain,
+                                 .tier = tier_of(ctx->settings.tier)};
     pp_domains domains;
     ctx->device_class = pp_device_find(o->device);
     if (!ctx->device) PP_TRY(ctx->device_class->open(&options, &ctx->device, err));

@@ -11,7 +11,7 @@ typedef const char *words(size_t i);
 
 static const char *tier_at(size_t i)
 {
-    static const char *const all[] = {"auto", "interp", NULL};
+    static const char *const all[] = {"auto", "interp", "jit", NULL};
     return all[i];
 }
 
@@ -61,9 +61,6 @@ static ppto_status word(const char *given, const char *option, const char *varia
         memcpy(out, from, strlen(from) + 1);
         return PPTO_OK;
     }
-    if (at == tier_at && strcmp(from, "jit") == 0)
-        return pp_fail(err, PPTO_E_UNSUPPORTED, "%s: jit: machine code is not built into this library",
-                       source);
     return unknown(at, source, from, err);
 }
 

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Runs of steps as machine code: where the tile's streams lie, and the call.
+ *
+ * The code appears while tasks run; a tile takes it or does not, and the bits are the same. A value that is
+ * only stored goes to its tensor at once where the tile lies there in one piece, past the caches if the
+ * output is large; else to its register, and the store copies it as ever. */
+#include "base/fault.h"
+#include "devices/cpu/interp_work.h"
+#include "devices/cpu/loop_store.h"
+
+/* Whether the value lands in its tensor at once. */
+static bool lands(pp_work *w, const pp_machine_out *out, pp_view *at)
+{
+    return out->store != NULL && !pp_fault(PP_FAULT_DROPPED_TAIL) && pp_work_direct(w, out->store, true, at);
+}
+
+typedef struct call {
+    size_t rows, cols;
+    bool flat; /* every stream is one row */
+    pp_stream_at in[PP_MACHINE_STREAMS], out[PP_MACHINE_STREAMS];
+    bool landed[PP_MACHINE_STREAMS];
+} call;
+
+static void add_stream(call *c, const pp_stream *stream, const pp_view *view, pp_stream_at *at)
+{
+    const size_t row = c->cols * ppto_dtype_size((ppto_dtype)stream->dtype);
+    *at = (pp_stream_at){view->at, view->pitch};
+    if (view->pitch != (stream->kind == PP_STREAM_FULL ? (int64_t)row : 0)) c->flat = false;
+}
+
+/* false where the interpreter does it better: what is written past the caches cannot be copied from there. */
+static bool find_outs(pp_work *w, const pp_machine *machine, call *c)
+{
+    for (uint32_t i = 0; i < machine->loop.n_out; i++) {
+        const pp_stream *stream = &machine->loop.out[i];
+        pp_view view;
+        c->landed[i] = lands(w, &machine->out[i], &view);
+        if (!c->landed[i] && stream->around) return false;
+        if (!c->landed[i]) view = pp_work_place(w, machine->out[i].step);
+        add_stream(c, stream, &view, &c->out[i]);
+        if (stream->around) w->streamed = true;
+    }
+    return true;
+}
+
+bool pp_work_machine(pp_work *w, const pp_body *body, const pp_machine *machine)
+{
+    const pp_loop_fn fn = machine->code != NULL ? pp_loop_code_fn(machine->code) : NULL;
+    call c;
+    if (fn == NULL) return false;
+    c.rows = body->level == PP_LEVEL_FULL ? w->rows : 1;
+    c.cols = body->level == PP_LEVEL_ROWS ? w->rows : w->cols;
+    c.flat = c.rows > 1;
+    if (!find_outs(w, machine, &c)) return false;
+    for (uint32_t i = 0; i < machine->loop.n_in; i++)
+        add_stream(&c, &machine->loop.in[i], &w->views[machine->in[i]], &c.in[i]);
+    if (c.flat) c.cols *= c.rows, c.rows = 1;
+    fn(c.rows, c.cols, c.in, c.out);
+    for (uint32_t i = 0; i < machine->loop.n_out; i++) {
+        const pp_machine_out *out = &machine->out[i];
+        w->views[out->step->out] = (pp_view){c.out[i].at, c.out[i].pitch};
+        if (out->store != NULL && !c.landed[i]) pp_work_store(w, out->store);
+    }
+    return true;
+}
+
+/* ---- the code of a launch -------------------------------------------------------------------- */
+
+static void each_machine(pp_launch *launch, const pp_body *body, void (*fn)(pp_launch *, pp_machine *))
+{
+    for (unsigned g = 0; g < PP_GROUPS; g++)
+        for (uint32_t m = 0; m < body->n_machines[g]; m++) fn(launch, &body->machines[g][m]);
+}
+
+static void each_body(pp_launch *launch, void (*fn)(pp_launch *, pp_machine *))
+{
+    const uint32_t n = launch->variant != NULL ? launch->variant->program->n_stages : 0;
+    for (uint32_t s = 0; launch->bodies != NULL && s < n; s++) each_machine(launch, &launch->bodies[s], fn);
+    if (launch->contract == NULL) return;
+    each_machine(launch, &launch->contract->a.body, fn);
+    each_machine(launch, &launch->contract->b.body, fn);
+}
+
+static void ask(pp_launch *launch, pp_machine *machine)
+{
+    const pp_device *device = launch->kernel->device;
+    if (machine->loop.n_code > 0)
+        machine->code = pp_loop_store_get(&machine->loop, device->set->name, device->tier == PP_TIER_JIT);
+}
+
+static void drop(pp_launch *launch, pp_machine *machine)
+{
+    (void)launch;
+    pp_loop_store_put(machine->code);
+    machine->code = NULL;
+}
+
+void pp_interp_machines_ask(pp_launch *launch)
+{
+    if (launch->kernel->device->tier != PP_TIER_INTERP && !launch->empty) each_body(launch, ask);
+}
+
+void pp_interp_machines_drop(pp_launch *launch)
+{
+    if (launch->kernel->device->tier != PP_TIER_INTERP) each_body(launch, drop);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Machine code of loops, for the whole process: what was compiled once serves every launch of every context.
+ *
+ * Devices enter and leave; the last one to leave ends the thread that compiles and frees all. Between that
+ * any thread may ask for the code of a loop, and gives it back. The code is there when
+ * pp_loop_code_fn says so. */
+#ifndef PP_LOOP_STORE_H
+#define PP_LOOP_STORE_H
+
+#include <stdatomic.h>
+
+#include "devices/cpu/loop.h"
+
+/* One loop of the store. */
+typedef struct pp_loop_code {
+    _Atomic(pp_loop_fn) fn;
+} pp_loop_code;
+
+/* NULL: not compiled yet, or never. Pairs with the release when it is. */
+static inline pp_loop_fn pp_loop_code_fn(const pp_loop_code *code)
+{
+    return atomic_load_explicit(&code->fn, memory_order_acquire);
+}
+
+/* A device comes in; leave when done. now: the generator is opened for the instruction set, else the thread
+ * does that when a loop is asked for: opening takes milliseconds. E_UNSUPPORTED: there is none, err says why.
+ */
+ppto_status pp_loop_store_enter(const char *simd, bool now, pp_error *err);
+void pp_loop_store_leave(void);
+
+/* The loop's code, to give back. now: it is compiled at once if it was not; else the thread does it. simd:
+ * static. The loop may go. NULL: there is no memory. */
+pp_loop_code *pp_loop_store_get(const pp_loop *loop, const char *simd, bool now);
+void pp_loop_store_put(pp_loop_code *code); /* NULL is fine */
+
+/* Since the process began. */
+typedef struct pp_loop_facts {
+    uint64_t hits, misses; /* loops asked for that were there, or were not */
+    uint64_t refused;      /* the generator could not, and the interpreter does */
+    int64_t compile_ns;
+    uint32_t loops; /* in the store */
+} pp_loop_facts;
+pp_loop_facts pp_loop_store_facts(void);
+void pp_loop_store_settle(void); /* waits until nothing is left to compile */
+
+/* For tests: this generator in place of the module's; NULL: the module's. While nobody is in. */
+void pp_loop_store_use(const pp_generator *generator);
+
+/* loop_module.c: whether there is a module; its generator, opened once: NULL: err says why there is none. Not
+ * by two threads at once. */
+bool pp_loop_module_there(void);
+const pp_generator *pp_loop_module(pp_error *err);
+
+#endif
