@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tiers: runs of steps as one loop of code, from a generator of the tests that needs no compiler. The same
+ * bits with and without it, and one piece of code for all sizes and numbers. */
+#include "devices/cpu/loop_store.h"
+#include "ppto/ops.h"
+#include "tests/support/context.h"
+
+extern const pp_generator pp_generator_module;
+
+static void start(void)
+{
+    live = pp_heap_count().live;
+    pp_loop_store_use(&pp_generator_module);
+}
+
+static void end(void)
+{
+    cr_expect_eq(pp_heap_count().live, live, "blocks are left");
+    cr_expect_eq(pp_loop_store_facts().loops, 0, "loops are left");
+}
+
+TestSuite(tiers, .init = start, .fini = end);
+
+static void open_tier(const char *tier)
+{
+    ppto_options o = PPTO_OPTIONS_INIT;
+    o.executor = "serial";
+    o.tier = tier;
+    cr_assert_eq(ppto_context_create(&ctx, &o), PPTO_OK, "%s", ppto_error_text(NULL));
+}
+
+enum { MOST = 1 << 16 };
+
+/* The text over x: f32[rows, cols] and a: f32[cols], both made of one pattern; the bytes of its result. */
+static size_t run_text(const char *text, int64_t rows, int64_t cols, double number, char *out)
+{
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_input(g, "x", PPTO_F32, "N, M");
+    ppto_input(g, "a", PPTO_F32, "M");
+    ppto_input_number(g, "t", true);
+    ppto_tensor *r = ppto_expr(g, text);
+    cr_assert_not_null(r, "%s: %s", text, ppto_error_text(NULL));
+    float *x = pp_calloc((size_t)(rows * cols), sizeof *x), *a = pp_calloc((size_t)cols, sizeof *a);
+    for (int64_t i = 0; i < rows * cols; i++) x[i] = (float)(i % 251) / 16.0f - 7.0f;
+    for (int64_t i = 0; i < cols; i++) a[i] = 1.5f - (float)(i % 17);
+    if (rows * cols > 5) x[5] = -0.0f / 0.0f;
+    ppto_array *of_x = ppto_array_wrap(ctx, x, PPTO_F32, 2, (int64_t[]){rows, cols}, NULL, NULL, NULL);
+    ppto_array *of_a = ppto_array_wrap(ctx, a, PPTO_F32, 1, &cols, NULL, NULL, NULL);
+    ppto_array *of_t = ppto_number(ctx, number), *result = NULL;
+    cr_assert_eq(ppto_eval(r, &result, "x", of_x, "a", of_a, "t", of_t, NULL), PPTO_OK, "%s: %s", text,
+                 ppto_error_text(NULL));
+    const size_t bytes = (size_t)ppto_array_elements(result) * ppto_dtype_size(ppto_array_dtype(result));
+    cr_assert_leq(bytes, MOST);
+    memcpy(out, ppto_array_data(result), bytes);
+    ppto_array_release(result);
+    ppto_array_release(of_x);
+    ppto_array_release(of_a);
+    ppto_array_release(of_t);
+    ppto_graph_destroy(g);
+    pp_free(x);
+    pp_free(a);
+    return bytes;
+}
+
+static const char *const texts[] = {
+    "exp(x) * t + a",
+    "where(x > a, sqrt(abs(x)), x * x * t)",
+    "transpose(x) * 2 + 1",
+    "softmax(x * t)",
+    "x * a - mean(x * x, axis=-1, keepdims=true)",
+    "sum(tanh(x) * x, axis=0)",
+    "(cast(x, i32) * 3 + 1) & 255",
+    "concat([x * t + 1, sin(x) - a], axis=0)",
+    "layer_norm(gelu(x), a, a)",
+};
+enum { TEXTS = sizeof texts / sizeof *texts };
+
+static const int64_t shapes[][2] = {{1, 1}, {1, 7}, {7, 1}, {3, 5}, {17, 64}, {40, 129}, {4, 1000}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static char expected[TEXTS][SHAPES][MOST], got[MOST];
+
+static void compare_all(const char *tier)
+{
+    for (int k = 0; k < TEXTS; k++)
+        for (int s = 0; s < SHAPES; s++) {
+            const size_t n = run_text(texts[k], shapes[s][0], shapes[s][1], 1.25, got);
+            cr_expect_arr_eq(got, expected[k][s], n, "%s: %s, %d x %d", tier, texts[k], (int)shapes[s][0],
+                             (int)shapes[s][1]);
+        }
+}
+
+Test(tiers, give_the_same_bits)
+{
+    open_tier("interp");
+    for (int k = 0; k < TEXTS; k++)
+        for (int s = 0; s < SHAPES; s++) run_text(texts[k], shapes[s][0], shapes[s][1], 1.25, expected[k][s]);
+    ppto_context_destroy(ctx);
+    open_tier("jit");
+    compare_all("jit");
+    cr_expect_gt(pp_loop_store_facts().loops, 5);
+    ppto_context_destroy(ctx);
+    open_tier("auto");
+    compare_all("auto");
+    pp_loop_store_settle();
+    compare_all("auto, settled");
+    ppto_context_destroy(ctx);
+}
+
+Test(tiers, compile_nothing_again_for_other_sizes_and_numbers)
+{
+    open_tier("jit");
+    for (int k = 0; k < TEXTS; k++) run_text(texts[k], 6, 40, 1, got);
+    const uint64_t before = pp_loop_store_facts().misses;
+    cr_expect_gt(before, 0);
+    for (int i = 0; i < 100; i++) {
+        run_text("exp(x) * t + a", 2 + i, 3 + i * 5 % 37, 1, got);
+        run_text("exp(x) * t + a", 6, 40, 0.5 + i, got);
+        run_text("softmax(x * t)", 2 + i % 9, 3 + i * 7 % 101, i, got);
+    }
+    cr_expect_eq(pp_loop_store_facts().misses, before, "%d more",
+                 (int)(pp_loop_store_facts().misses - before));
+    ppto_context_destroy(ctx);
+}
