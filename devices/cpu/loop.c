@@ -28,6 +28,23 @@ static uint64_t hash_stream(uint64_t h, const pp_stream *stream)
     return pp_hash_mix(h, (uint64_t)stream->canonical << 1 | stream->around);
 }
 
+static uint64_t hash_function(uint64_t h, const pp_function *function)
+{
+    return pp_hash_mix(h, function != NULL ? function->hash : 0);
+}
+
+static uint64_t hash_fold(uint64_t h, const pp_loop_fold *f)
+{
+    const pp_fold *fold = f->fold;
+    h = pp_hash_mix(h, (uint64_t)fold->n_states << 16 | (uint64_t)fold->n_inputs << 8 | fold->position);
+    h = pp_hash_mix(h, fold->position ? f->first : PP_NONE);
+    for (unsigned s = 0; s < fold->n_states; s++)
+        h = pp_hash_mix(h, (uint64_t)f->out[s] << 8 | fold->state[s]);
+    for (unsigned i = 0; i < fold->n_inputs; i++) h = pp_hash_mix(h, f->input[i]);
+    h = hash_function(h, fold->joined ? NULL : fold->lift);
+    return hash_function(hash_function(h, fold->step), fold->join);
+}
+
 uint64_t pp_loop_hash(const pp_loop *loop)
 {
     const pp_pools pools = pp_loop_pools(loop);
@@ -35,6 +52,7 @@ uint64_t pp_loop_hash(const pp_loop *loop)
     for (uint32_t i = 0; i < loop->n_in; i++) h = hash_stream(h, &loop->in[i]);
     for (uint32_t i = 0; i < loop->n_out; i++) h = hash_stream(h, &loop->out[i]);
     h = pp_pools_hash(h, &pools);
+    for (uint32_t i = 0; i < loop->n_folds; i++) h = hash_fold(h, &loop->folds[i]);
     return h != 0 ? h : 1;
 }
 
@@ -51,7 +69,6 @@ static ppto_status check_streams(const pp_verify *v, const pp_stream *stream, ui
     for (uint32_t i = 0; i < n; i++, stream++) {
         if (stream->dtype > PPTO_F64) return pp_verify_fail(v, part, i, "no such dtype");
         if (stream->kind > PP_STREAM_ROW) return pp_verify_fail(v, part, i, "no such kind");
-        if (output && stream->kind != PP_STREAM_FULL) return pp_verify_fail(v, part, i, "not full");
         if (!output && (stream->canonical || stream->around))
             return pp_verify_fail(v, part, i, "marked as an output");
     }
@@ -61,7 +78,7 @@ static ppto_status check_streams(const pp_verify *v, const pp_stream *stream, ui
 static ppto_status check_store(const pp_verify *v, const pp_loop *loop, uint32_t at)
 {
     const pp_instr *instr = &loop->code[at];
-    NEED(instr->imm < loop->n_out, at, "no such output");
+    NEED(instr->imm < loop->n_out && loop->out[instr->imm].kind == PP_STREAM_FULL, at, "no such output");
     NEED(instr->a < at && !pp_instr_is_effect((pp_op)loop->code[instr->a].op), at, "no value before it");
     NEED(instr->dtype == loop->out[instr->imm].dtype && loop->code[instr->a].dtype == instr->dtype, at,
          "the output has another dtype");
@@ -79,10 +96,48 @@ static ppto_status check_instr(const pp_verify *v, const pp_loop *loop, uint32_t
     return PPTO_OK;
 }
 
+static bool is_row(const pp_stream *streams, uint32_t n, uint32_t at, uint8_t dtype)
+{
+    return at < n && streams[at].kind == PP_STREAM_ROW && streams[at].dtype == dtype;
+}
+
+static ppto_status check_fold(const pp_verify *v, const pp_loop *loop, uint32_t at)
+{
+    const pp_loop_fold *f = &loop->folds[at];
+    const pp_fold *fold = f->fold;
+    if (fold == NULL || fold->law != PP_LAW_FOLD || fold->join == NULL ||
+        (fold->lift == NULL && !fold->joined))
+        return pp_verify_fail(v, "fold", at, "not of the lane law");
+    if (fold->n_states < 1 || fold->n_states > 4 || fold->n_inputs > 4 ||
+        (fold->joined ? fold->n_inputs != fold->n_states || fold->position
+                      : fold->lift->n_params != fold->n_inputs + (fold->position ? 1u : 0u)))
+        return pp_verify_fail(v, "fold", at, "another number of inputs or states");
+    for (unsigned i = 0; i < fold->n_inputs; i++) {
+        const uint8_t dtype = fold->joined ? fold->state[i] : fold->lift->param[i];
+        if (f->input[i] >= loop->n_code || pp_instr_is_effect((pp_op)loop->code[f->input[i]].op) ||
+            loop->code[f->input[i]].dtype != dtype)
+            return pp_verify_fail(v, "fold", at, "no such value");
+    }
+    for (unsigned s = 0; s < fold->n_states; s++)
+        if (!is_row(loop->out, loop->n_out, f->out[s], fold->state[s]))
+            return pp_verify_fail(v, "fold", at, "no such output");
+    if (fold->position && !is_row(loop->in, loop->n_in, f->first, PPTO_I64))
+        return pp_verify_fail(v, "fold", at, "no such position");
+    return PPTO_OK;
+}
+
+static uint32_t states_to(const pp_loop *loop, uint32_t out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < loop->n_folds; i++)
+        for (unsigned s = 0; s < loop->folds[i].fold->n_states; s++) n += loop->folds[i].out[s] == out;
+    return n;
+}
+
 static ppto_status check_outputs(const pp_verify *v, const pp_loop *loop)
 {
     for (uint32_t i = 0; i < loop->n_out; i++) {
-        uint32_t stores = 0;
+        uint32_t stores = states_to(loop, i);
         for (uint32_t at = 0; at < loop->n_code; at++)
             stores += loop->code[at].op == PP_STORE && loop->code[at].imm == i;
         if (stores != 1) return pp_verify_fail(v, "output", i, "not stored exactly once");
@@ -98,6 +153,7 @@ ppto_status pp_loop_verify(const pp_loop *loop, pp_error *err)
     PP_TRY(check_streams(v, loop->out, loop->n_out, true));
     PP_TRY(pp_verify_tables(v));
     for (uint32_t at = 0; at < loop->n_code; at++) PP_TRY(check_instr(v, loop, at));
+    for (uint32_t i = 0; i < loop->n_folds; i++) PP_TRY(check_fold(v, loop, i));
     PP_TRY(check_outputs(v, loop));
     if (loop->hash != pp_loop_hash(loop)) return pp_verify_fail(v, "loop", 0, "the hash is not its own");
     return PPTO_OK;
@@ -113,6 +169,19 @@ static void print_streams(const char *title, const pp_stream *stream, uint32_t n
                     stream->around ? " around" : "");
 }
 
+static void print_fold(const pp_loop_fold *f, pp_text *out)
+{
+    const pp_fold *fold = f->fold;
+    pp_text_add(out, "    fold");
+    if (!fold->joined) pp_text_add(out, " lift %s", fold->lift->name);
+    if (fold->step != NULL) pp_text_add(out, " step %s", fold->step->name);
+    pp_text_add(out, " join %s:", fold->join->name);
+    for (unsigned i = 0; i < fold->n_inputs; i++) pp_text_add(out, " v%u", f->input[i]);
+    if (fold->position) pp_text_add(out, " from in %u", f->first);
+    for (unsigned s = 0; s < fold->n_states; s++) pp_text_add(out, "%s %u", s == 0 ? " to" : ",", f->out[s]);
+    pp_text_add(out, "\n");
+}
+
 void pp_loop_print(const pp_loop *loop, pp_text *out)
 {
     const pp_pools pools = pp_loop_pools(loop);
@@ -124,4 +193,5 @@ void pp_loop_print(const pp_loop *loop, pp_text *out)
         else
             pp_instr_print(&pools, at, out);
     }
+    for (uint32_t i = 0; i < loop->n_folds; i++) print_fold(&loop->folds[i], out);
 }

@@ -11,8 +11,9 @@
  * kernel/program.h, and
  *   PARAM  imm: stream of `in`; the element of this place (of its row)
  *   STORE  imm: stream of `out`, a: the value
- * Every output is stored once, in any order. No two streams of a loop overlap, but an output may be an input
- * exactly (same place and pitch, same element size): an element is read before it is written. */
+ * Every output is stored once, in any order, or takes a state of one fold. No two streams of a loop overlap,
+ * but an output may be an input exactly (same place and pitch, same element size): an element is read before
+ * it is written. */
 #ifndef PP_LOOP_H
 #define PP_LOOP_H
 
@@ -20,7 +21,8 @@
 
 typedef enum pp_stream_kind {
     PP_STREAM_FULL, /* columns are neighbours; rows `pitch` bytes apart (0: all rows are the same one) */
-    PP_STREAM_ROW   /* one element a row, `pitch` bytes apart (0: one for the tile); inputs only */
+    PP_STREAM_ROW   /* one element a row, `pitch` bytes apart (inputs, 0: one for the tile); outputs: of folds
+                     */
 } pp_stream_kind;
 
 typedef struct pp_stream {
@@ -28,6 +30,15 @@ typedef struct pp_stream {
     bool canonical; /* outputs: NaN is written as the canonical pattern */
     bool around;    /* outputs: non-temporal stores where alignment allows; the caller fences */
 } pp_stream;
+
+/* A fold of values by the lane law: every row of the tile is one block (at most PP_LANE_BLOCK columns), and
+ * its joined state goes to the outputs. Nothing goes around the caches in a loop with folds. */
+typedef struct pp_loop_fold {
+    const pp_fold *fold; /* law FOLD; its own input[] is not looked at */
+    uint32_t input[4];   /* instructions */
+    uint32_t out[4];     /* outputs of kind ROW, one per state */
+    uint32_t first;      /* position: input of kind ROW, i64: that of the first column; else PP_NONE */
+} pp_loop_fold;
 
 typedef struct pp_loop {
     const pp_stream *in, *out;
@@ -42,6 +53,8 @@ typedef struct pp_loop {
     uint32_t n_tables;
     const pp_function *const *callees;
     uint32_t n_callees;
+    const pp_loop_fold *folds;
+    uint32_t n_folds;
     uint64_t hash; /* pp_loop_hash */
 } pp_loop;
 
@@ -57,7 +70,7 @@ typedef void (*pp_loop_fn)(size_t rows, size_t cols, const pp_stream_at *in, con
 
 /* What a generator offers: the only symbol of its module, `pp_generator_module`, is one. All may be called
  * from any thread, open and compile one at a time. A module is never closed. */
-#define PP_GENERATOR_ABI 1u
+#define PP_GENERATOR_ABI 2u
 typedef struct pp_generator {
     uint32_t abi;     /* PP_GENERATOR_ABI of the module; others are refused */
     const char *name; /* "LLVM 19.1.7": its text is part of the key of the disk cache */

@@ -69,6 +69,11 @@ LLVMTypeRef pp_emit_type(const pp_emit *e, ppto_dtype dtype);      /* vector of 
 LLVMValueRef pp_emit_constant(pp_emit *e, LLVMTypeRef type,
                               uint64_t bits); /* vector or element, by its bits */
 LLVMValueRef pp_emit_splat(pp_emit *e, LLVMValueRef element);
+/* A bool vector: lanes 0 to n - 1 (an i64, -PP_LANES to `lanes`), compared in integers that make one
+ * register. */
+LLVMValueRef pp_emit_first_lanes(pp_emit *e, LLVMValueRef n);
+/* first (i64s) + c (an i64) + the lane. */
+LLVMValueRef pp_emit_positions(pp_emit *e, LLVMValueRef first, LLVMValueRef c);
 /* Calls an intrinsic overloaded on `types`. */
 LLVMValueRef pp_emit_intrinsic(pp_emit *e, const char *name, LLVMTypeRef *types, unsigned n_types,
                                LLVMValueRef *args, unsigned n_args);
@@ -112,6 +117,42 @@ LLVMValueRef pp_emit_table(pp_emit *e, const pp_table *table, ppto_dtype from, L
  */
 pp_emit_value pp_emit_instr(pp_emit *e, const pp_pools *pools, uint32_t at, const pp_emit_value *value,
                             const pp_emit_value *param);
+
+/* All results of a function, inlined. */
+void pp_emit_function(pp_emit *e, const pp_function *f, const pp_emit_value *param, pp_emit_value *result);
+
+/* ---- emit_fold.c -----------------------------------------------------------------------------------------
+ */
+
+typedef struct pp_emit_fold {
+    const pp_loop_fold *at;
+    LLVMValueRef lanes[4]; /* per state: its PP_LANES lanes, on the stack */
+} pp_emit_fold;
+
+void pp_emit_fold_start(pp_emit *e, const pp_loop_fold *at, pp_emit_fold *out); /* in the entry block */
+/* Of states in registers: `in` are the inputs, then the positions if the fold takes them. */
+void pp_emit_fold_step(pp_emit *e, const pp_emit_fold *f, const pp_emit_value *state, const pp_emit_value *in,
+                       pp_emit_value *out);
+/* The states of lanes `lane` (an i64) and following, a vector of them. */
+void pp_emit_fold_load(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lane, pp_emit_value *out);
+void pp_emit_fold_store(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lane, const pp_emit_value *state);
+/* A vector of elements into the lanes on the stack. c: the column of the first, a multiple of the vector.
+ * Whole ones, from column PP_LANES on; or the lanes of e->active, anywhere. */
+void pp_emit_fold_vector(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, const pp_emit_value *in);
+void pp_emit_fold_part(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, const pp_emit_value *in);
+/* Joins the lanes (an i64: how many exist) and stores the states at to[s]. */
+void pp_emit_fold_end(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, const LLVMValueRef *to);
+
+/* ---- emit_weight.c ---------------------------------------------------------------------------------------
+ */
+
+typedef struct pp_emit_weight {
+    unsigned widest; /* bytes of the widest element */
+    unsigned rows;   /* scalar rows and look-ups of one element, calls unfolded */
+    unsigned cold;   /* cold regions */
+    unsigned states; /* of all folds */
+} pp_emit_weight;
+void pp_emit_weigh(const pp_loop *loop, pp_emit_weight *out);
 
 /* ---- emit_loop.c ----------------------------------------------------------------------------------------
  */

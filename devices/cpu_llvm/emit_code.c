@@ -29,21 +29,25 @@ static pp_emit_value nothing(pp_emit *e, ppto_dtype dtype)
 
 /* ---- functions ----------------------------------------------------------------------------------------- */
 
-static pp_emit_value function_body(pp_emit *e, const pp_function *f, const pp_emit_value *param)
+void pp_emit_function(pp_emit *e, const pp_function *f, const pp_emit_value *param, pp_emit_value *result)
 {
     const pp_pools pools = pp_function_pools(f);
-    const ppto_dtype dtype = (ppto_dtype)f->code[f->result[0]].dtype;
     pp_emit_value *value = e->depth < MAX_DEPTH ? pp_calloc(f->n_code + 1u, sizeof *value) : NULL;
-    if (value == NULL) {
-        pp_emit_fail(e, PPTO_E_NOMEM, "no memory");
-        return nothing(e, dtype);
-    }
+    if (value == NULL) pp_emit_fail(e, PPTO_E_NOMEM, "no memory");
     e->depth++;
-    for (uint32_t i = 0; i < f->n_code; i++) value[i] = pp_emit_instr(e, &pools, i, value, param);
+    for (uint32_t i = 0; value != NULL && i < f->n_code; i++)
+        value[i] = pp_emit_instr(e, &pools, i, value, param);
     e->depth--;
-    const pp_emit_value result = value[f->result[0]];
+    for (unsigned r = 0; r < f->n_results; r++)
+        result[r] = value != NULL ? value[f->result[r]] : nothing(e, (ppto_dtype)f->code[f->result[r]].dtype);
     pp_free(value);
-    return result;
+}
+
+static pp_emit_value function_body(pp_emit *e, const pp_function *f, const pp_emit_value *param)
+{
+    pp_emit_value result[4];
+    pp_emit_function(e, f, param, result);
+    return result[0];
 }
 
 static void take_operands(const pp_pools *pools, uint32_t first, uint32_t n, const pp_emit_value *value,

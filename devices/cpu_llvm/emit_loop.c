@@ -29,6 +29,10 @@ typedef struct writer {
     bool *read;           /* per input */
     bool around;          /* some output goes around the caches */
     unsigned unroll;
+    pp_emit_fold *folds;
+    bool registers;             /* lanes of folds stay in registers while whole vectors are taken: */
+    pp_emit_value (*state)[4];  /* [fold][vector], */
+    pp_emit_value (*turned)[4]; /* and what they are at the head of the loop */
     LLVMValueRef rows, cols;
     LLVMValueRef fast_end; /* whole vectors end here, at the latest */
 } writer;
@@ -43,38 +47,24 @@ static LLVMValueRef count(const writer *w, uint64_t n)
     return LLVMConstInt(word(w), n, false);
 }
 
+static LLVMValueRef at_most(const writer *w, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildSelect(w->e->build, LLVMBuildICmp(w->e->build, LLVMIntULT, a, b, ""), a, b, "");
+}
+
 /* ---- what the code says -------------------------------------------------------------------------------- */
 
-typedef struct weight {
-    unsigned widest; /* bytes of an element */
-    unsigned rows;   /* scalar rows, calls unfolded */
-    unsigned cold;
-} weight;
-
-static void note_dtype(weight *sum, uint8_t dtype)
+/* Long code overlaps enough by itself; branches of cold regions cut it anyway. With folds, a copy of the code
+ * for every vector of lanes keeps all states in registers, where both are few enough. */
+static void choose_unroll(writer *w, const pp_emit_weight *sum)
 {
-    const unsigned bytes = pp_dtype_width((ppto_dtype)dtype) / 8;
-    if (bytes > sum->widest) sum->widest = bytes;
-}
-
-static void weigh(const pp_pools *pools, unsigned depth, weight *sum)
-{
-    for (uint32_t i = 0; i < pools->n_code; i++) {
-        const pp_instr *instr = &pools->code[i];
-        note_dtype(sum, instr->dtype);
-        sum->rows += instr->op < PP_SCALAR_COUNT || instr->op == PP_TABLE;
-        sum->cold += instr->op == PP_COLD;
-        if (instr->op != PP_CALL || depth == 0) continue;
-        const pp_pools callee = pp_function_pools(pools->callees[instr->imm]);
-        weigh(&callee, depth - 1, sum);
-    }
-}
-
-/* Long code overlaps enough by itself; branches of cold regions cut it anyway. */
-static unsigned unroll_of(const weight *sum)
-{
-    if (sum->cold > 0 || sum->rows > 40) return 1;
-    return sum->rows > 12 ? 2 : 4;
+    enum { MOST_ROWS = 128 };
+    const unsigned vectors = PP_LANES / w->e->lanes;
+    w->unroll = sum->cold > 0 || sum->rows > 40 ? 1 : sum->rows > 12 ? 2 : 4;
+    if (sum->states == 0) return;
+    w->registers = sum->cold == 0 && sum->rows * vectors <= MOST_ROWS &&
+                   sum->states * vectors <= w->e->target->registers / 2;
+    if (w->registers || w->unroll > vectors) w->unroll = vectors;
 }
 
 static void find_varying(writer *w)
@@ -89,6 +79,8 @@ static void find_varying(writer *w)
         }
         for (unsigned i = 0; i < n; i++) w->varies[at] = w->varies[at] || w->varies[operand[i]];
     }
+    for (uint32_t i = 0; i < w->loop->n_folds; i++)
+        if (w->loop->folds[i].fold->position) w->read[w->loop->folds[i].first] = true;
 }
 
 /* ---- one vector ---------------------------------------------------------------------------------------- */
@@ -122,13 +114,79 @@ static void store_results(writer *w, LLVMValueRef c, LLVMValueRef part)
         if (part != NULL)
             pp_emit_store_part(w->e, dtype, to, value, part);
         else
-            pp_emit_store(w->e, dtype, to, value, stream->around);
+            pp_emit_store(w->e, dtype, to, value, stream->around && w->around);
     }
 }
 
-/* The elements from c on: a vector, or as many as `part` says. Everything is read before anything is written.
- */
-static void write_vector(writer *w, LLVMValueRef c, LLVMValueRef part)
+/* ---- folds --------------------------------------------------------------------------------------------- */
+
+static void fold_inputs(const writer *w, const pp_loop_fold *at, LLVMValueRef c, pp_emit_value *in)
+{
+    for (unsigned i = 0; i < at->fold->n_inputs; i++) in[i] = w->value[at->input[i]];
+    if (at->fold->position) in[at->fold->n_inputs].at = pp_emit_positions(w->e, w->param[at->first].at, c);
+}
+
+static pp_emit_value *state_of(const writer *w, uint32_t fold, unsigned vector)
+{
+    return w->state[fold * w->unroll + vector];
+}
+
+static void write_folds(writer *w, LLVMValueRef c, LLVMValueRef part, unsigned vector)
+{
+    for (uint32_t i = 0; i < w->loop->n_folds; i++) {
+        pp_emit_value in[5] = {{0}};
+        fold_inputs(w, w->folds[i].at, c, in);
+        if (part != NULL)
+            pp_emit_fold_part(w->e, &w->folds[i], c, in);
+        else if (w->registers)
+            pp_emit_fold_step(w->e, &w->folds[i], state_of(w, i, vector), in, state_of(w, i, vector));
+        else
+            pp_emit_fold_vector(w->e, &w->folds[i], c, in);
+    }
+}
+
+/* All lanes between registers and stack. */
+static void move_lanes(writer *w, bool load)
+{
+    for (uint32_t i = 0; w->registers && i < w->loop->n_folds; i++)
+        for (unsigned v = 0; v < w->unroll; v++) {
+            const LLVMValueRef lane = count(w, (uint64_t)v * w->e->lanes);
+            if (load)
+                pp_emit_fold_load(w->e, &w->folds[i], lane, state_of(w, i, v));
+            else
+                pp_emit_fold_store(w->e, &w->folds[i], lane, state_of(w, i, v));
+        }
+}
+
+/* The registers come to the head of the loop `from` a block, the first one of which makes their names. */
+static void turn_lanes(writer *w, LLVMBasicBlockRef from, bool first)
+{
+    for (uint32_t i = 0; w->registers && i < w->loop->n_folds; i++)
+        for (unsigned v = 0; v < w->unroll; v++)
+            for (unsigned s = 0; s < w->loop->folds[i].fold->n_states; s++) {
+                pp_emit_value *state = &state_of(w, i, v)[s];
+                LLVMValueRef *at = &w->turned[i * w->unroll + v][s].at;
+                if (first) *at = LLVMBuildPhi(w->e->build, LLVMTypeOf(state->at), "");
+                LLVMAddIncoming(*at, &state->at, &from, 1);
+                if (first) *state = (pp_emit_value){.at = *at};
+            }
+}
+
+static void end_folds(writer *w)
+{
+    for (uint32_t i = 0; i < w->loop->n_folds; i++) {
+        const pp_loop_fold *at = w->folds[i].at;
+        LLVMValueRef to[4];
+        for (unsigned s = 0; s < at->fold->n_states; s++) to[s] = w->out[at->out[s]].row;
+        pp_emit_fold_end(w->e, &w->folds[i], at_most(w, w->cols, count(w, PP_LANES)), to);
+    }
+}
+
+/* ---- a vector with all of it --------------------------------------------------------------------------- */
+
+/* The elements from c on: a vector, the `vector`-th of those taken together, or as many as `part` says.
+ * Everything is read before anything is written. */
+static void write_vector(writer *w, LLVMValueRef c, LLVMValueRef part, unsigned vector)
 {
     load_params(w, c, part);
     for (uint32_t at = 0; at < w->loop->n_code; at++) {
@@ -136,6 +194,7 @@ static void write_vector(writer *w, LLVMValueRef c, LLVMValueRef part)
         w->value[at] = w->varies[at] ? pp_emit_instr(w->e, &w->pools, at, w->value, w->param) : w->row[at];
     }
     store_results(w, c, part);
+    write_folds(w, c, part, vector);
 }
 
 /* ---- a row --------------------------------------------------------------------------------------------- */
@@ -194,9 +253,7 @@ static LLVMValueRef write_peel(writer *w)
         all = all == NULL ? aligned : LLVMBuildAnd(build, all, aligned, "");
     }
     w->fast_end = LLVMBuildSelect(build, all, w->cols, count(w, 0), "");
-    const LLVMValueRef most =
-        LLVMBuildSelect(build, LLVMBuildICmp(build, LLVMIntULT, skip, w->cols, ""), skip, w->cols, "");
-    return LLVMBuildSelect(build, all, most, count(w, 0), "");
+    return LLVMBuildSelect(build, all, at_most(w, skip, w->cols), count(w, 0), "");
 }
 
 static LLVMValueRef is_room(const writer *w, LLVMValueRef c)
@@ -216,35 +273,33 @@ static LLVMValueRef phi_at(const writer *w, LLVMBasicBlockRef block)
     return LLVMBuildPhi(w->e->build, word(w), "");
 }
 
-/* While there is room; gives the column after it to `rest`. */
+/* Whole vectors while there is room; gives the column after them to `rest`. */
 static void write_fast(writer *w, const blocks *b, LLVMValueRef head, LLVMValueRef rest)
 {
     const LLVMBuilderRef build = w->e->build;
+    const LLVMBasicBlockRef enter = pp_emit_block(w->e, "enter"), leave = pp_emit_block(w->e, "leave");
     LLVMPositionBuilderAtEnd(build, b->fast_head);
-    LLVMBuildCondBr(build, is_room(w, head), b->fast, b->rest);
+    LLVMBuildCondBr(build, is_room(w, head), enter, b->rest);
     incoming(rest, head, b->fast_head);
+    LLVMPositionBuilderAtEnd(build, enter);
+    move_lanes(w, true);
+    LLVMBuildBr(build, b->fast);
     const LLVMValueRef c = phi_at(w, b->fast);
-    incoming(c, head, b->fast_head);
+    incoming(c, head, enter);
+    turn_lanes(w, enter, true);
     LLVMValueRef at = c;
     for (unsigned u = 0; u < w->unroll; u++) {
-        write_vector(w, at, NULL);
+        write_vector(w, at, NULL, u);
         at = LLVMBuildAdd(build, c, count(w, (uint64_t)(u + 1) * w->e->lanes), "");
     }
     const LLVMBasicBlockRef end = LLVMGetInsertBlock(build);
-    LLVMBuildCondBr(build, is_room(w, at), b->fast, b->rest);
-    incoming(c, at, end), incoming(rest, at, end);
-}
-
-/* Lanes 0 to n - 1, compared in integers that make one register. */
-static LLVMValueRef first_lanes(const writer *w, LLVMValueRef n)
-{
-    enum { MOST = 64 };
-    pp_emit *e = w->e;
-    const LLVMTypeRef element = pp_emit_int(e, 8 * e->target->bytes / e->lanes);
-    LLVMValueRef lane[MOST];
-    for (unsigned i = 0; i < e->lanes; i++) lane[i] = LLVMConstInt(element, i, false);
-    const LLVMValueRef narrow = LLVMBuildTrunc(e->build, n, element, "");
-    return LLVMBuildICmp(e->build, LLVMIntSLT, LLVMConstVector(lane, e->lanes), pp_emit_splat(e, narrow), "");
+    LLVMBuildCondBr(build, is_room(w, at), b->fast, leave);
+    incoming(c, at, end);
+    turn_lanes(w, end, false);
+    LLVMPositionBuilderAtEnd(build, leave);
+    move_lanes(w, false);
+    LLVMBuildBr(build, b->rest);
+    incoming(rest, at, leave);
 }
 
 /* From c up to limit by masks; then the fast part, or the end of the row where the limit is that. */
@@ -255,8 +310,8 @@ static void write_part(writer *w, const blocks *b, LLVMValueRef c, LLVMValueRef 
     const LLVMValueRef left = LLVMBuildSub(e->build, limit, c, ""), lanes = count(w, e->lanes);
     const LLVMValueRef whole = LLVMBuildICmp(e->build, LLVMIntULT, lanes, left, "");
     const LLVMValueRef n = LLVMBuildSelect(e->build, whole, lanes, left, "");
-    e->active = first_lanes(w, n);
-    write_vector(w, c, n);
+    e->active = pp_emit_first_lanes(e, n);
+    write_vector(w, c, n, 0);
     e->active = NULL;
     const LLVMValueRef next = LLVMBuildAdd(e->build, c, n, "");
     const LLVMBasicBlockRef end = LLVMGetInsertBlock(e->build), turn = pp_emit_block(e, "turn");
@@ -274,7 +329,9 @@ static void write_row(writer *w, const blocks *b, LLVMValueRef r)
     const LLVMValueRef zero = count(w, 0);
     start_row(w, r);
     w->fast_end = w->cols;
-    const LLVMValueRef peel = w->around ? write_peel(w) : zero;
+    const LLVMValueRef peel = w->loop->n_folds > 0 ? at_most(w, w->cols, count(w, PP_LANES))
+                              : w->around          ? write_peel(w)
+                                                   : zero;
     const LLVMBasicBlockRef start = LLVMGetInsertBlock(build);
     const LLVMValueRef head = phi_at(w, b->fast_head), rest = phi_at(w, b->rest), c = phi_at(w, b->part),
                        limit = phi_at(w, b->part);
@@ -316,6 +373,7 @@ static void start_function(writer *w)
         e->aside =
             LLVMBuildAlloca(e->build, pp_emit_vector(e, pp_emit_int(e, 8 * e->target->bytes / e->lanes)), "");
     w->rows = LLVMGetParam(e->function, 0), w->cols = LLVMGetParam(e->function, 1);
+    for (uint32_t i = 0; i < w->loop->n_folds; i++) pp_emit_fold_start(e, &w->loop->folds[i], &w->folds[i]);
     read_places(w, w->in, w->loop->n_in, LLVMGetParam(e->function, 2));
     read_places(w, w->out, w->loop->n_out, LLVMGetParam(e->function, 3));
 }
@@ -337,9 +395,11 @@ static void write_function(writer *w)
     incoming(r, count(w, 0), entry);
     write_row(w, &b, r);
     LLVMPositionBuilderAtEnd(e->build, b.row_end);
+    end_folds(w);
+    const LLVMBasicBlockRef last = LLVMGetInsertBlock(e->build);
     const LLVMValueRef next = LLVMBuildAdd(e->build, r, count(w, 1), "");
     LLVMBuildCondBr(e->build, LLVMBuildICmp(e->build, LLVMIntULT, next, w->rows, ""), b.row, end);
-    incoming(r, next, b.row_end);
+    incoming(r, next, last);
     LLVMPositionBuilderAtEnd(e->build, end);
     LLVMBuildRetVoid(e->build);
 }
@@ -347,6 +407,10 @@ static void write_function(writer *w)
 static bool find_room(writer *w, pp_arena *arena)
 {
     const size_t n = w->loop->n_code + 1u, n_in = w->loop->n_in + 1u, n_out = w->loop->n_out + 1u;
+    const size_t n_folds = w->loop->n_folds + 1u;
+    w->folds = pp_arena_alloc(arena, n_folds * sizeof *w->folds);
+    w->state = pp_arena_alloc(arena, n_folds * w->unroll * sizeof *w->state);
+    w->turned = pp_arena_alloc(arena, n_folds * w->unroll * sizeof *w->turned);
     w->in = pp_arena_alloc(arena, n_in * sizeof *w->in);
     w->out = pp_arena_alloc(arena, n_out * sizeof *w->out);
     w->param = pp_arena_alloc(arena, n_in * sizeof *w->param);
@@ -354,19 +418,20 @@ static bool find_room(writer *w, pp_arena *arena)
     w->row = pp_arena_alloc(arena, n * sizeof *w->row);
     w->value = pp_arena_alloc(arena, n * sizeof *w->value);
     w->varies = pp_arena_alloc(arena, n * sizeof *w->varies);
-    return w->in && w->out && w->param && w->read && w->row && w->value && w->varies;
+    return w->folds && w->state && w->turned && w->in && w->out && w->param && w->read && w->row &&
+           w->value && w->varies;
 }
 
 void pp_emit_loop(pp_emit *e)
 {
-    enum { DEPTH = 64 };
     writer w = {.e = e, .loop = e->loop, .pools = pp_loop_pools(e->loop)};
-    weight sum = {.widest = 1};
+    pp_emit_weight sum;
     pp_arena arena = {0};
-    weigh(&w.pools, DEPTH, &sum);
+    pp_emit_weigh(e->loop, &sum);
     e->lanes = e->target->bytes / sum.widest;
-    w.unroll = unroll_of(&sum);
-    for (uint32_t i = 0; i < e->loop->n_out; i++) w.around = w.around || e->loop->out[i].around;
+    choose_unroll(&w, &sum);
+    for (uint32_t i = 0; i < e->loop->n_out && e->loop->n_folds == 0; i++)
+        w.around = w.around || e->loop->out[i].around;
     if (find_room(&w, &arena)) {
         find_varying(&w);
         write_function(&w);

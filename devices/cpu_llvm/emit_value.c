@@ -69,6 +69,23 @@ LLVMValueRef pp_emit_splat(pp_emit *e, LLVMValueRef element)
                                   "");
 }
 
+LLVMValueRef pp_emit_first_lanes(pp_emit *e, LLVMValueRef n)
+{
+    const LLVMTypeRef element = pp_emit_int(e, 8 * e->target->bytes / e->lanes);
+    LLVMValueRef lane[PP_LANES];
+    for (unsigned i = 0; i < e->lanes; i++) lane[i] = LLVMConstInt(element, i, false);
+    const LLVMValueRef narrow = LLVMBuildTrunc(e->build, n, element, "");
+    return LLVMBuildICmp(e->build, LLVMIntSLT, LLVMConstVector(lane, e->lanes), pp_emit_splat(e, narrow), "");
+}
+
+LLVMValueRef pp_emit_positions(pp_emit *e, LLVMValueRef first, LLVMValueRef c)
+{
+    LLVMValueRef lane[PP_LANES];
+    for (unsigned i = 0; i < e->lanes; i++) lane[i] = LLVMConstInt(LLVMTypeOf(c), i, false);
+    const LLVMValueRef lanes = LLVMConstVector(lane, e->lanes);
+    return LLVMBuildAdd(e->build, first, LLVMBuildAdd(e->build, pp_emit_splat(e, c), lanes, ""), "");
+}
+
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
 LLVMValueRef pp_emit_intrinsic(pp_emit *e, const char *name, LLVMTypeRef *types, unsigned n_types,

@@ -23,8 +23,7 @@ typedef struct sums {
 
 typedef struct functions {
     pp_library *library;
-    const pp_function *const *at;
-    size_t n;
+    lf_library at;
 } functions;
 
 static ppto_status add(pp_library *library, const char *text, size_t n, const char *file, pp_error *err)
@@ -34,15 +33,34 @@ static ppto_status add(pp_library *library, const char *text, size_t n, const ch
     return pp_library_add(library, unit, pp_unit_destroy, true, err);
 }
 
-/* Every scalar function of the shipped library. */
+static pp_fold fold_of(const pp_monoid *m)
+{
+    pp_fold fold = {.n_states = m->n_states,
+                    .n_inputs = m->n_inputs,
+                    .joined = m->joined,
+                    .position = m->position,
+                    .law = m->ordered ? PP_LAW_SCAN : PP_LAW_FOLD,
+                    .lift = m->lift,
+                    .step = m->step,
+                    .join = m->join};
+    for (int i = 0; i < 4; i++) fold.state[i] = m->state[i];
+    return fold;
+}
+
+/* Every scalar function and fold of the shipped library. */
 static ppto_status read_functions(functions *out, pp_error *err)
 {
     const pp_monoid *const *monoids;
-    size_t n_monoids;
+    size_t n;
     PP_TRY(pp_library_create(NULL, &out->library));
     PP_TRY(add(out->library, pp_functions_text, pp_functions_text_size, "functions.ppto", err));
     PP_TRY(add(out->library, pp_library_text, pp_library_text_size, "library.ppto", err));
-    return pp_library_precompile(out->library, &out->at, &out->n, &monoids, &n_monoids, err);
+    PP_TRY(pp_library_precompile(out->library, &out->at.functions, &out->at.n_functions, &monoids, &n, err));
+    pp_fold *folds = pp_calloc(n + 1, sizeof *folds);
+    if (folds == NULL) return PPTO_E_NOMEM;
+    for (size_t i = 0; i < n; i++) folds[i] = fold_of(monoids[i]);
+    out->at.folds = folds, out->at.n_folds = n;
+    return PPTO_OK;
 }
 
 static void report(const lf_loop *l, uint64_t seed, const char *what)
@@ -91,7 +109,7 @@ static void one(const pp_generator *generator, const char *simd, const functions
     size_t bytes = 0;
     pp_loop_fn fn = NULL;
     char text[256];
-    lf_make(&random, f->at, f->n, &l);
+    lf_make(&random, &f->at, &l);
     const int64_t start = pp_clock_ns();
     ppto_status status = generator->compile(&l.loop, simd, pp_alloc, &object, &bytes, &err);
     if (status == PPTO_OK) status = generator->load(object, bytes, &handle, &fn, &err);
@@ -157,6 +175,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2; i++)
         if (only == NULL || strcmp(only, sets[i]) == 0)
             good = run(generator, sets[i], &f, seed, loops) && good;
+    pp_free((void *)f.at.folds);
     pp_library_destroy(f.library);
     return good ? 0 : 1;
 }

@@ -14,7 +14,7 @@
 
 #include "kernel/function_eval.h"
 
-enum { MAX_ELEMENTS = 4096, PAD = 0x5a };
+enum { MAX_ELEMENTS = 6000, PAD = 0x5a };
 
 typedef struct area { /* pages, the last one not to be touched */
     char *pages;
@@ -83,7 +83,9 @@ static void fill(lf_random *random, const data *d, const pp_stream *stream, cons
 static bool in_place(lf_random *random, const pp_loop *loop, data *d, uint32_t i, uint32_t *used)
 {
     for (uint32_t k = 0; k < loop->n_in; k++) {
-        if ((*used >> k & 1) != 0 || loop->in[k].kind != PP_STREAM_FULL || lf_below(random, 2)) continue;
+        if ((*used >> k & 1) != 0 || loop->in[k].kind != PP_STREAM_FULL ||
+            loop->out[i].kind != PP_STREAM_FULL || lf_below(random, 2))
+            continue;
         if (size_of(loop->in[k].dtype) != size_of(loop->out[i].dtype) || d->in_at[k].pitch == 0) continue;
         *used |= UINT32_C(1) << k;
         d->out_at[i] = d->in_at[k];
@@ -95,7 +97,10 @@ static bool in_place(lf_random *random, const pp_loop *loop, data *d, uint32_t i
 static bool data_make(lf_random *random, const pp_loop *loop, data *d)
 {
     uint32_t used = 0;
-    d->cols = 1 + lf_below(random, lf_below(random, 2) ? 300 : 20);
+    const uint32_t kind = lf_below(random, 8);
+    d->cols = kind < 4   ? 1 + lf_below(random, 300)
+              : kind < 7 ? 1 + lf_below(random, 20)
+                         : 1 + lf_below(random, 4096);
     d->rows = 1 + lf_below(random, (uint32_t)(MAX_ELEMENTS / d->cols < 8 ? 1 + MAX_ELEMENTS / d->cols : 8));
     d->expected = pp_calloc((loop->n_out + 1u) * d->rows * d->cols, sizeof *d->expected);
     if (d->expected == NULL) return false;
@@ -152,9 +157,77 @@ static uint64_t evaluate(const pp_loop *loop, const data *d, uint32_t at, size_t
     }
 }
 
+/* ---- folds, by the lane law ---------------------------------------------------------------------------- */
+
+static void run(const pp_function *f, const uint64_t *a, unsigned n_a, const uint64_t *b, unsigned n_b,
+                uint64_t *out)
+{
+    uint64_t param[12], result[4] = {0};
+    for (unsigned i = 0; i < n_a; i++) param[i] = a[i];
+    for (unsigned i = 0; i < n_b; i++) param[n_a + i] = b[i];
+    if (pp_function_eval(f, param, result) != PPTO_OK) return;
+    for (unsigned r = 0; r < f->n_results; r++) out[r] = result[r];
+}
+
+/* Element k into its lane; in: the inputs, then the position. */
+static void fold_in(const pp_fold *fold, size_t k, const uint64_t *in, uint64_t (*lane)[4])
+{
+    const unsigned n_in = fold->n_inputs + (fold->position ? 1u : 0u), n = fold->n_states;
+    uint64_t lifted[4] = {0}, *state = lane[k % PP_LANES];
+    if (k >= PP_LANES && fold->step != NULL) {
+        run(fold->step, state, n, in, n_in, state);
+        return;
+    }
+    if (fold->joined)
+        memcpy(lifted, in, n * sizeof *lifted);
+    else
+        run(fold->lift, in, n_in, NULL, 0, lifted);
+    if (k >= PP_LANES)
+        run(fold->join, state, n, lifted, n, state);
+    else
+        memcpy(state, lifted, sizeof lifted);
+}
+
+static void join_all(const pp_fold *fold, size_t lanes, uint64_t (*lane)[4])
+{
+    for (size_t h = PP_LANES / 2; h > 0; h /= 2)
+        for (size_t i = 0; i < h; i++)
+            if (i + h < lanes) run(fold->join, lane[i], fold->n_states, lane[i + h], fold->n_states, lane[i]);
+}
+
+typedef struct folding { /* of one row */
+    uint64_t lane[LF_MAX_FOLDS][PP_LANES][4];
+} folding;
+
+static void fold_element(const pp_loop *loop, const data *d, size_t r, size_t c, const uint64_t *value,
+                         folding *f)
+{
+    for (uint32_t i = 0; i < loop->n_folds; i++) {
+        const pp_loop_fold *fold = &loop->folds[i];
+        uint64_t in[5] = {0};
+        for (unsigned k = 0; k < fold->fold->n_inputs; k++) in[k] = value[fold->input[k]];
+        if (fold->fold->position) {
+            const pp_stream_at *at = &d->in_at[fold->first];
+            in[fold->fold->n_inputs] = read_element(at->at + (int64_t)r * at->pitch, 8) + c;
+        }
+        fold_in(fold->fold, c, in, f->lane[i]);
+    }
+}
+
+static void end_row(const pp_loop *loop, const data *d, size_t r, folding *f)
+{
+    for (uint32_t i = 0; i < loop->n_folds; i++) {
+        const pp_fold *fold = loop->folds[i].fold;
+        join_all(fold, d->cols < PP_LANES ? d->cols : PP_LANES, f->lane[i]);
+        for (unsigned s = 0; s < fold->n_states; s++)
+            d->expected[(loop->folds[i].out[s] * d->rows + r) * d->cols] = f->lane[i][0][s];
+    }
+}
+
 static void expect(const pp_loop *loop, const data *d)
 {
-    for (size_t r = 0; r < d->rows; r++)
+    folding f;
+    for (size_t r = 0; r < d->rows; r++, end_row(loop, d, r - 1, &f))
         for (size_t c = 0; c < d->cols; c++) {
             uint64_t value[LF_MAX_CODE] = {0};
             for (uint32_t at = 0; at < loop->n_code; at++) {
@@ -164,6 +237,7 @@ static void expect(const pp_loop *loop, const data *d)
                 else
                     d->expected[(i->imm * d->rows + r) * d->cols + c] = value[i->a];
             }
+            fold_element(loop, d, r, c, value, &f);
         }
 }
 
@@ -181,9 +255,10 @@ static bool agrees(const pp_stream *stream, uint64_t got, uint64_t wanted)
 
 static const char *check_row(const pp_loop *loop, const data *d, uint32_t i, size_t r, char *text)
 {
-    const size_t size = size_of(loop->out[i].dtype), row_bytes = d->cols * size;
+    const size_t cols = loop->out[i].kind == PP_STREAM_ROW ? 1 : d->cols;
+    const size_t size = size_of(loop->out[i].dtype), row_bytes = cols * size;
     const char *row = d->out_at[i].at + (int64_t)r * d->out_at[i].pitch;
-    for (size_t c = 0; c < d->cols; c++) {
+    for (size_t c = 0; c < cols; c++) {
         const uint64_t got = read_element(row + c * size, size),
                        wanted = d->expected[(i * d->rows + r) * d->cols + c];
         if (agrees(&loop->out[i], got, wanted)) continue;

@@ -6,7 +6,7 @@
 
 #include "devices/cpu/loop.h"
 
-enum { LF_MAX_STREAMS = 8, LF_MAX_CODE = 64, LF_MAX_TABLES = 2 };
+enum { LF_MAX_STREAMS = 16, LF_MAX_CODE = 80, LF_MAX_TABLES = 2, LF_MAX_FOLDS = 2 };
 
 typedef struct lf_random {
     uint64_t state;
@@ -26,10 +26,17 @@ typedef struct lf_loop {
     pp_table tables[LF_MAX_TABLES];
     uint64_t table_bits[LF_MAX_TABLES][64];
     const pp_function *callees[LF_MAX_CODE];
+    pp_loop_fold folds[LF_MAX_FOLDS];
 } lf_loop;
 
-/* functions: those of one result may be called. */
-void lf_make(lf_random *random, const pp_function *const *functions, size_t n_functions, lf_loop *out);
+/* What loops may call and fold by, borrowed. */
+typedef struct lf_library {
+    const pp_function *const *functions;
+    size_t n_functions;
+    const pp_fold *folds;
+    size_t n_folds;
+} lf_library;
+void lf_make(lf_random *random, const lf_library *library, lf_loop *out);
 
 /* Runs fn over data of the sizes and compares with the rows' reference, element by element. NULL, or what is
  * wrong (in `text`, 256 bytes). */

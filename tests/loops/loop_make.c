@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Random loops: values of every dtype, rows that take what there is, constants, look-ups, calls, cold
- * regions. */
+ * regions, folds. */
 #include "loop_fuzz.h"
 
 #include <string.h>
@@ -158,12 +158,36 @@ static void add_inputs(lf_random *random, lf_loop *l)
     }
 }
 
+static uint32_t add_stream(pp_stream *streams, uint32_t *n, pp_stream stream)
+{
+    streams[*n] = stream;
+    return (*n)++;
+}
+
+static void add_fold(lf_random *random, lf_loop *l, const pp_fold *fold)
+{
+    pp_loop_fold *f = &l->folds[l->loop.n_folds];
+    if (fold->law != PP_LAW_FOLD) return;
+    l->loop.n_folds++;
+    *f = (pp_loop_fold){.fold = fold, .first = PP_NONE};
+    for (unsigned i = 0; i < fold->n_inputs; i++)
+        f->input[i] = value_of(random, l, (ppto_dtype)(fold->joined ? fold->state[i] : fold->lift->param[i]));
+    for (unsigned s = 0; s < fold->n_states; s++)
+        f->out[s] = add_stream(l->out, &l->loop.n_out,
+                               (pp_stream){.dtype = fold->state[s],
+                                           .kind = PP_STREAM_ROW,
+                                           .canonical = lf_below(random, 2) != 0});
+    if (fold->position)
+        f->first = add_stream(l->in, &l->loop.n_in, (pp_stream){.dtype = PPTO_I64, .kind = PP_STREAM_ROW});
+}
+
 static void add_outputs(lf_random *random, lf_loop *l)
 {
-    const uint32_t values = l->loop.n_code;
-    l->loop.n_out = 1 + lf_below(random, 3);
-    for (uint32_t i = 0; i < l->loop.n_out; i++) {
-        const uint32_t value = i == 0 ? values - 1 : lf_below(random, values);
+    const uint32_t values = l->loop.n_code, most = l->loop.n_folds > 0 ? 2 : 3;
+    const uint32_t first = l->loop.n_out;
+    l->loop.n_out += (l->loop.n_folds > 0 ? 0 : 1) + lf_below(random, most);
+    for (uint32_t i = first; i < l->loop.n_out; i++) {
+        const uint32_t value = i == first ? values - 1 : lf_below(random, values);
         l->out[i] = (pp_stream){.dtype = l->code[value].dtype,
                                 .canonical = lf_below(random, 2) != 0,
                                 .around = lf_below(random, 4) == 0};
@@ -171,7 +195,7 @@ static void add_outputs(lf_random *random, lf_loop *l)
     }
 }
 
-void lf_make(lf_random *random, const pp_function *const *functions, size_t n_functions, lf_loop *l)
+void lf_make(lf_random *random, const lf_library *library, lf_loop *l)
 {
     memset(l, 0, sizeof *l);
     l->loop = (pp_loop){.in = l->in,
@@ -180,18 +204,23 @@ void lf_make(lf_random *random, const pp_function *const *functions, size_t n_fu
                         .operands = l->operands,
                         .consts = l->consts,
                         .tables = l->tables,
-                        .callees = l->callees};
+                        .callees = l->callees,
+                        .folds = l->folds};
     add_inputs(random, l);
     value_of(random, l, some_dtype(random));
-    for (uint32_t left = 1 + lf_below(random, 16); left > 0 && l->loop.n_code < LF_MAX_CODE - 16; left--) {
+    for (uint32_t left = 1 + lf_below(random, 16); left > 0 && l->loop.n_code < LF_MAX_CODE - 32; left--) {
         const uint32_t kind = lf_below(random, 16);
         if (kind == 0)
             add_table(random, l);
-        else if (kind == 1 && n_functions > 0)
-            add_call(random, l, functions[lf_below(random, (uint32_t)n_functions)]);
+        else if (kind == 1 && library->n_functions > 0)
+            add_call(random, l, library->functions[lf_below(random, (uint32_t)library->n_functions)]);
         else
             add_row(random, l);
     }
+    const uint32_t folds =
+        lf_below(random, 3) == 0 && library->n_folds > 0 ? 1 + lf_below(random, LF_MAX_FOLDS) : 0;
+    for (uint32_t i = 0; i < folds; i++)
+        add_fold(random, l, &library->folds[lf_below(random, (uint32_t)library->n_folds)]);
     add_outputs(random, l);
     l->loop.hash = pp_loop_hash(&l->loop);
 }

@@ -90,6 +90,78 @@ Test(loop, hash_leaves_out_numbers_of_pools)
     cr_assert_eq(pp_loop_hash(&s.loop), s.loop.hash);
 }
 
+/* ---- folds --------------------------------------------------------------------------------------------- */
+
+/* sum of in 0: lift x, join a + b. */
+static const pp_instr lift_code[] = {{.op = PP_PARAM, .dtype = PPTO_F32}};
+static const pp_instr join_code[] = {{.op = PP_PARAM, .dtype = PPTO_F32},
+                                     {.op = PP_PARAM, .dtype = PPTO_F32, .imm = 1},
+                                     {.op = PP_ADD, .dtype = PPTO_F32, .b = 1}};
+static const pp_function lift = {.name = "same",
+                                 .hash = 11,
+                                 .n_params = 1,
+                                 .n_results = 1,
+                                 .param = {PPTO_F32},
+                                 .code = lift_code,
+                                 .n_code = 1};
+static const pp_function join = {.name = "plus",
+                                 .hash = 12,
+                                 .n_params = 2,
+                                 .n_results = 1,
+                                 .param = {PPTO_F32, PPTO_F32},
+                                 .result = {2},
+                                 .code = join_code,
+                                 .n_code = 3};
+static const pp_fold sum = {.n_states = 1, .n_inputs = 1, .state = {PPTO_F32}, .lift = &lift, .join = &join};
+
+static void make_fold(sample *s, pp_loop_fold *fold)
+{
+    make(s);
+    *fold = (pp_loop_fold){.fold = &sum, .input = {4}, .first = PP_NONE};
+    s->out[0].kind = PP_STREAM_ROW;
+    s->loop.n_code = 5;
+    s->loop.folds = fold, s->loop.n_folds = 1;
+    s->loop.hash = pp_loop_hash(&s->loop);
+}
+
+Test(loop, folds_print_and_verify_and_are_part_of_the_hash)
+{
+    sample s;
+    pp_loop_fold fold;
+    pp_text text = {0};
+    pp_error err = {0};
+    make_fold(&s, &fold);
+    cr_assert_eq(pp_loop_verify(&s.loop, &err), PPTO_OK, "%s", err.text);
+    pp_loop_print(&s.loop, &text);
+    cr_assert(strstr(text.at, "    fold lift same join plus: v4 to 0\n") != NULL, "%s", text.at);
+    pp_text_free(&text);
+    const uint64_t hash = s.loop.hash;
+    fold.input[0] = 3;
+    cr_assert_neq(pp_loop_hash(&s.loop), hash);
+    s.loop.n_folds = 0;
+    cr_assert_neq(pp_loop_hash(&s.loop), hash);
+}
+
+Test(loop, verifier_refuses_folds_that_do_not_fit)
+{
+    for (int i = 0; i < 5; i++) {
+        sample s;
+        pp_loop_fold fold;
+        pp_fold other = sum;
+        make_fold(&s, &fold);
+        fold.fold = &other;
+        if (i == 0) s.out[0].kind = PP_STREAM_FULL;
+        if (i == 1) fold.input[0] = 5;
+        if (i == 2) fold.out[0] = 1;
+        if (i == 3) other.law = PP_LAW_SCAN;
+        if (i == 4) other.position = true;
+        s.loop.hash = pp_loop_hash(&s.loop);
+        cr_assert_eq(pp_loop_verify(&s.loop, NULL), PPTO_E_INTERNAL, "rule %d", i);
+    }
+}
+
+/* ---- the verifier -------------------------------------------------------------------------------------- */
+
 /* Breaks one rule; the hash is made to fit. */
 static void spoil(sample *s, int i)
 {

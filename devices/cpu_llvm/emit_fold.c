@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Folds by the lane law, behind the code that makes their values: every row is one block of 64 lanes.
+ *
+ * The lanes of a state lie on the stack, a few vectors of them. Elements before the 64th are lifted and
+ * written there by the masked code; later ones are stepped, in registers where a vector of lanes has its own
+ * copy of the code. At the end of the row lanes join by halving: first whole vectors, then inside one, where
+ * lane i meets lane i + h by a shuffle. Lanes that do not exist are masked out, never filled. */
+#include "devices/cpu_llvm/emit.h"
+
+enum { MAX_PARAM = 12, MAX_LANES = 64 };
+
+static ppto_dtype state_dtype(const pp_emit_fold *f, unsigned s)
+{
+    return (ppto_dtype)f->at->fold->state[s];
+}
+
+void pp_emit_fold_start(pp_emit *e, const pp_loop_fold *at, pp_emit_fold *out)
+{
+    *out = (pp_emit_fold){.at = at};
+    for (unsigned s = 0; s < at->fold->n_states; s++) {
+        const LLVMTypeRef type = LLVMVectorType(pp_emit_memory(e, state_dtype(out, s)), PP_LANES);
+        out->lanes[s] = LLVMBuildAlloca(e->build, type, "");
+        LLVMSetAlignment(out->lanes[s], e->target->bytes);
+    }
+}
+
+/* ---- its functions ------------------------------------------------------------------------------------- */
+
+static void lift(pp_emit *e, const pp_emit_fold *f, const pp_emit_value *in, pp_emit_value *out)
+{
+    const pp_fold *fold = f->at->fold;
+    if (fold->joined)
+        for (unsigned s = 0; s < fold->n_states; s++) out[s] = in[s];
+    else
+        pp_emit_function(e, fold->lift, in, out);
+}
+
+static void join(pp_emit *e, const pp_emit_fold *f, const pp_emit_value *a, const pp_emit_value *b,
+                 pp_emit_value *out)
+{
+    const unsigned n = f->at->fold->n_states;
+    pp_emit_value param[MAX_PARAM];
+    for (unsigned s = 0; s < n; s++) param[s] = a[s], param[n + s] = b[s];
+    pp_emit_function(e, f->at->fold->join, param, out);
+}
+
+void pp_emit_fold_step(pp_emit *e, const pp_emit_fold *f, const pp_emit_value *state, const pp_emit_value *in,
+                       pp_emit_value *out)
+{
+    const pp_fold *fold = f->at->fold;
+    pp_emit_value param[MAX_PARAM], lifted[4];
+    if (fold->step == NULL) {
+        lift(e, f, in, lifted);
+        join(e, f, state, lifted, out);
+        return;
+    }
+    const unsigned n = fold->n_states, n_in = fold->n_inputs + (fold->position ? 1u : 0u);
+    for (unsigned s = 0; s < n; s++) param[s] = state[s];
+    for (unsigned i = 0; i < n_in; i++) param[n + i] = in[i];
+    pp_emit_function(e, fold->step, param, out);
+}
+
+/* ---- lanes on the stack -------------------------------------------------------------------------------- */
+
+static LLVMValueRef lane_at(pp_emit *e, const pp_emit_fold *f, unsigned s, LLVMValueRef lane)
+{
+    return LLVMBuildGEP2(e->build, pp_emit_memory(e, state_dtype(f, s)), f->lanes[s], &lane, 1, "");
+}
+
+void pp_emit_fold_load(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lane, pp_emit_value *out)
+{
+    for (unsigned s = 0; s < f->at->fold->n_states; s++)
+        out[s] = (pp_emit_value){.at = pp_emit_load(e, state_dtype(f, s), lane_at(e, f, s, lane))};
+}
+
+void pp_emit_fold_store(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lane, const pp_emit_value *state)
+{
+    for (unsigned s = 0; s < f->at->fold->n_states; s++)
+        pp_emit_store(e, state_dtype(f, s), lane_at(e, f, s, lane), state[s].at, false);
+}
+
+static LLVMValueRef lane_of(pp_emit *e, LLVMValueRef c)
+{
+    return LLVMBuildAnd(e->build, c, pp_emit_constant(e, LLVMTypeOf(c), PP_LANES - 1), "");
+}
+
+void pp_emit_fold_vector(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, const pp_emit_value *in)
+{
+    pp_emit_value old[4], next[4];
+    const LLVMValueRef lane = lane_of(e, c);
+    pp_emit_fold_load(e, f, lane, old);
+    pp_emit_fold_step(e, f, old, in, next);
+    pp_emit_fold_store(e, f, lane, next);
+}
+
+void pp_emit_fold_part(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, const pp_emit_value *in)
+{
+    pp_emit_value old[4], lifted[4], next[4];
+    const LLVMValueRef lane = lane_of(e, c);
+    const LLVMValueRef first =
+        LLVMBuildICmp(e->build, LLVMIntULT, c, pp_emit_constant(e, LLVMTypeOf(c), PP_LANES), "");
+    pp_emit_fold_load(e, f, lane, old);
+    lift(e, f, in, lifted);
+    pp_emit_fold_step(e, f, old, in, next);
+    for (unsigned s = 0; s < f->at->fold->n_states; s++) {
+        next[s].at = LLVMBuildSelect(e->build, first, lifted[s].at, next[s].at, "");
+        next[s].at = LLVMBuildSelect(e->build, e->active, next[s].at, old[s].at, "");
+    }
+    pp_emit_fold_store(e, f, lane, next);
+}
+
+/* ---- the end of a row ---------------------------------------------------------------------------------- */
+
+/* Which lanes of the vector at `first` have a partner h further, of `lanes` that exist (an i64). */
+static LLVMValueRef has_partner(pp_emit *e, unsigned first, unsigned h, LLVMValueRef lanes)
+{
+    const LLVMValueRef before = pp_emit_constant(e, LLVMTypeOf(lanes), (uint64_t)first + h);
+    return pp_emit_first_lanes(e, LLVMBuildSub(e->build, lanes, before, ""));
+}
+
+static void join_where(pp_emit *e, const pp_emit_fold *f, LLVMValueRef where, pp_emit_value *a,
+                       const pp_emit_value *b)
+{
+    pp_emit_value joined[4];
+    join(e, f, a, b, joined);
+    for (unsigned s = 0; s < f->at->fold->n_states; s++)
+        a[s] = (pp_emit_value){.at = LLVMBuildSelect(e->build, where, joined[s].at, a[s].at, "")};
+}
+
+/* Lane i of the result is lane i + h. */
+static LLVMValueRef moved(pp_emit *e, LLVMValueRef value, unsigned h)
+{
+    LLVMValueRef from[MAX_LANES];
+    for (unsigned i = 0; i < e->lanes; i++)
+        from[i] = LLVMConstInt(pp_emit_int(e, 32), (i + h) % e->lanes, false);
+    return LLVMBuildShuffleVector(e->build, value, LLVMGetPoison(LLVMTypeOf(value)),
+                                  LLVMConstVector(from, e->lanes), "");
+}
+
+static void join_inside(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, pp_emit_value *state)
+{
+    for (unsigned h = e->lanes / 2; h > 0; h /= 2) {
+        pp_emit_value right[4];
+        for (unsigned s = 0; s < f->at->fold->n_states; s++)
+            right[s] = (pp_emit_value){.at = moved(e, state[s].at, h)};
+        join_where(e, f, has_partner(e, 0, h, lanes), state, right);
+    }
+}
+
+static void store_one(pp_emit *e, const pp_stream *stream, LLVMValueRef at, LLVMValueRef state)
+{
+    const ppto_dtype dtype = (ppto_dtype)stream->dtype;
+    if (stream->canonical) state = pp_emit_canonical(e, dtype, state);
+    if (dtype == PPTO_BOOL) state = pp_emit_cast(e, PPTO_BOOL, PPTO_U8, state);
+    const LLVMValueRef first =
+        LLVMBuildExtractElement(e->build, state, pp_emit_constant(e, pp_emit_int(e, 32), 0), "");
+    LLVMSetAlignment(LLVMBuildStore(e->build, first, at), 1);
+}
+
+void pp_emit_fold_end(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, const LLVMValueRef *to)
+{
+    pp_emit_value vector[MAX_LANES][4];
+    const LLVMTypeRef word = pp_emit_int(e, 64);
+    const unsigned vectors = PP_LANES / e->lanes;
+    for (unsigned v = 0; v < vectors; v++)
+        pp_emit_fold_load(e, f, LLVMConstInt(word, (uint64_t)v * e->lanes, false), vector[v]);
+    for (unsigned h = vectors / 2; h > 0; h /= 2)
+        for (unsigned v = 0; v < h; v++)
+            join_where(e, f, has_partner(e, v * e->lanes, h * e->lanes, lanes), vector[v], vector[v + h]);
+    join_inside(e, f, lanes, vector[0]);
+    for (unsigned s = 0; s < f->at->fold->n_states; s++)
+        store_one(e, &e->loop->out[f->at->out[s]], to[s], vector[0][s].at);
+}
