@@ -280,14 +280,17 @@ static size_t share_of(const pp_io_request *request)
     return most != 0 ? most : SIZE_MAX;
 }
 
-/* Bytes of the next piece of a request: up to the next multiple of a piece in the file. */
+/* Bytes of the next piece of a request: up to the next multiple of a piece in the file, and a little more if
+ * that is the end: a header makes no last piece of a few bytes. */
 static size_t next_piece(const pp_io *io, const pp_io_request *request)
 {
-    size_t left = request->bytes - request->own.begun, most = io->options.piece;
-    if (share_of(request) < most) most = share_of(request);
+    size_t left = request->bytes - request->own.begun, most = io->options.piece, share = share_of(request);
+    if (share < most) most = share;
     if (!request->file->stream && request->stretch == 0)
         most -= (size_t)(request->offset + (int64_t)request->own.begun) % most;
-    return left < most ? left : most;
+    if (left <= most) return left;
+    bool to_end = left - most <= io->options.piece / 8 && left <= share && left <= io->options.max_bytes;
+    return to_end ? left : most;
 }
 
 static bool fits(const pp_io *io, size_t bytes)

@@ -26,6 +26,7 @@ typedef struct pp_transfer {
     int64_t offset; /* where it begins; of a stream: wherever it is */
     void *data;     /* bytes of them; only read by PP_IO_WRITE */
     size_t bytes;
+    pp_io_share *share;      /* of the stream; NULL: none */
     bool to_end;             /* a read: nothing may follow them */
     _Atomic uint64_t *moved; /* counts bytes */
     /* Called once, by the thread that moved the last byte or by start; t may be gone when it returns. */

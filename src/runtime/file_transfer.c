@@ -51,6 +51,7 @@ static bool take_next(pp_transfer *t, int i)
                                     .offset = t->offset + (int64_t)t->asked,
                                     .data = n != 0 ? (char *)t->data + t->asked : &t->behind,
                                     .bytes = n != 0 ? n : 1,
+                                    .share = t->share,
                                     .done = done,
                                     .owner = t};
     t->asked += t->request[i].bytes;

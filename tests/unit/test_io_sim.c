@@ -198,6 +198,33 @@ Test(io_sim, cuts_pieces_to_a_share_that_is_smaller)
     close(file.fd);
 }
 
+Test(io_sim, makes_no_last_piece_of_a_few_bytes)
+{
+    static const struct {
+        size_t offset, bytes, calls;
+    } cases[] = {{0, 8192, 1},        {128, 8192, 1},      {128, 8192 - 128, 1},
+                 {0, 8192 + 1024, 1}, {0, 8192 + 1025, 2}, {128, 65536, 8},
+                 {128, 100, 1},       {8000, 8192, 2},     {8000, 192, 1}};
+    static unsigned char back[FILE_BYTES];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pp_io *io = simulated((pp_io_options){.depth = 4, .piece = 8192});
+        pp_io_file file = {.fd = file_of_ramp()};
+        pp_io_request request = {.op = PP_IO_READ,
+                                 .file = &file,
+                                 .offset = (int64_t)cases[i].offset,
+                                 .data = back,
+                                 .bytes = cases[i].bytes,
+                                 .done = note};
+        ordered = 0;
+        pp_io_submit(io, &request);
+        finish_all(io);
+        cr_expect(request.status == PPTO_OK && is_ramp(back, cases[i].offset, cases[i].bytes), "%zu", i);
+        cr_expect_eq(pp_io_sim_calls(io), cases[i].calls, "%zu: %d calls", i, (int)pp_io_sim_calls(io));
+        pp_io_destroy(io);
+        close(file.fd);
+    }
+}
+
 Test(io_sim, takes_no_turns_for_a_piece_that_goes_alone)
 {
     static unsigned char back[FILE_BYTES];
