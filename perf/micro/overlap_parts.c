@@ -281,31 +281,20 @@ static int by_ratio(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* ---- making the parts equal --------------------------------------------------------------------- */
 
-/* The medians of three turns. */
+/* The least of several turns: who else uses the machine only adds to a part. */
 static void measure(const sizes *of, double part[PARTS])
 {
-    enum { TURNS = 3 };
     static turn one;
-    double seen[PARTS][TURNS];
     record_all(of);
-    in_turn(&one); /* the first makes plans, and writes find no room yet */
-    for (int i = 0; i < TURNS; i++) {
+    in_turn(&one); /* makes plans, and writes find no room yet */
+    for (int i = 0; i < 5; i++) {
         in_turn(&one);
-        for (int k = 0; k < PARTS; k++) seen[k][i] = one.part[k];
+        for (int k = 0; k < PARTS; k++)
+            if (i == 0 || one.part[k] < part[k]) part[k] = one.part[k];
     }
     forget_all();
-    for (int k = 0; k < PARTS; k++) {
-        qsort(seen[k], TURNS, sizeof seen[k][0], by_size);
-        part[k] = seen[k][TURNS / 2];
-    }
 }
 
 static int64_t scaled(int64_t blocks, double to, double from)
