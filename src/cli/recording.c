@@ -223,7 +223,7 @@ static int parse_text(cli_recording *r, const char *operand)
 
 int cli_record(cli_recording *r, const cli_arguments *arguments, bool without_data, bool from_files)
 {
-    *r = (cli_recording){.without_data = without_data, .from_files = from_files};
+    *r = (cli_recording){.without_data = without_data, .from_files = from_files, .arguments = arguments};
     if (arguments->operands.n == 0)
         return cli_fail(CLI_USAGE, "an expression or a program file is missing; see: ppto --help");
     int code = cli_bindings_read(&r->bindings, &arguments->operands, without_data);
@@ -293,6 +293,18 @@ static int check_unused(cli_recording *r)
     return CLI_OK;
 }
 
+/* Fewer workers than were asked for are no failure, but somebody may wonder; not where an executor was chosen
+ * that has one. */
+static void tell_threads(const cli_recording *r)
+{
+    const ppto_options *o = &r->arguments->context;
+    ppto_stats stats = {.size = sizeof stats};
+    if (ppto_program_stats(r->program, &stats) != PPTO_OK || o->threads <= stats.threads) return;
+    if (o->executor != NULL && stats.threads == 1) return;
+    fprintf(stderr, "note: --threads %d: the machine allows %d, as `ppto info` says\n", o->threads,
+            stats.threads);
+}
+
 int cli_compile(cli_recording *r, const size_t *chosen, size_t n)
 {
     ppto_tensor **outputs = malloc(n * sizeof(ppto_tensor *));
@@ -303,6 +315,7 @@ int cli_compile(cli_recording *r, const size_t *chosen, size_t n)
     r->compile_seconds = cli_now() - start;
     free(outputs);
     if (status != PPTO_OK) return cli_fail_status(status, NULL);
+    tell_threads(r);
     size_t inputs = ppto_program_inputs(r->program);
     for (size_t i = 0; i < inputs; ++i) {
         cli_binding *b = cli_bindings_find(&r->bindings, ppto_program_input_name(r->program, i));

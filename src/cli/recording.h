@@ -15,7 +15,8 @@ typedef struct cli_recording {
     cli_bindings bindings;
     bool without_data; /* for explain: specifications stay shapes, inputs may stay unbound */
     bool from_files;   /* files are read by the run */
-    size_t n;          /* results of the text, with their names ("" when it names none) */
+    const cli_arguments *arguments;
+    size_t n; /* results of the text, with their names ("" when it names none) */
     ppto_tensor **outputs;
     char **names;
     double record_seconds, compile_seconds; /* parsing and recording; cli_compile */

@@ -164,20 +164,22 @@ static void name_whole_files(const pp_region_run *r, pp_text *out)
     }
 }
 
-static ppto_status within_limit(pp_region_run *r, uint64_t fixed, uint64_t limit, uint64_t *least)
+static ppto_status within_limit(pp_region_run *r, uint64_t fixed, uint64_t limit, pp_region_refusal *refusal)
 {
     uint64_t need = r->predicted;
     if (limit == 0 || need <= limit) return PPTO_OK;
     pp_text files = {0};
     pp_asks_text(r->p->plan, r->most, &files);
-    ppto_status status = least_limit(r, fixed, least);
+    refusal->most_bytes = r->most.bytes;
+    refusal->most_for = r->most.origin;
+    ppto_status status = least_limit(r, fixed, &refusal->least);
     if (status == PPTO_OK) {
         name_whole_files(r, &files);
         status = pp_fail(r->err, PPTO_E_LIMIT,
                          "piece by piece the run needs %llu bytes, the memory limit is %llu; the least limit "
                          "that would do is %llu%s",
-                         (unsigned long long)need, (unsigned long long)limit, (unsigned long long)*least,
-                         files.at ? files.at : "");
+                         (unsigned long long)need, (unsigned long long)limit,
+                         (unsigned long long)refusal->least, files.at ? files.at : "");
     }
     pp_text_free(&files);
     return status;
@@ -208,7 +210,7 @@ static ppto_status open_at(pp_region_run *r, const int64_t *names, uint64_t fixe
     ppto_status status = plan_within(r, fixed, limit);
     if (status != PPTO_OK) refusal->culprit = r->culprit;
     PP_TRY(status);
-    return within_limit(r, fixed, limit, &refusal->least);
+    return within_limit(r, fixed, limit, refusal);
 }
 
 /* What one input does not allow another may: the first that keeps the limit is cut. Else the refusal with the
@@ -221,7 +223,7 @@ static ppto_status try_seeds(pp_region_run *r, const int64_t *names, uint64_t fi
     ppto_status told = PPTO_OK;
     while ((seed = next_seed(r->p, r->inputs, tried)) != PP_NONE) {
         pp_error err = {0};
-        pp_region_refusal why = {PP_NONE, r->whole};
+        pp_region_refusal why = {.culprit = PP_NONE, .least = r->whole};
         r->err = &err;
         ppto_status status = open_at(r, names, fixed, seed, &why);
         r->err = keep;
@@ -244,7 +246,7 @@ ppto_status pp_region_open(ppto_program *p, ppto_array *const *inputs, const int
                            uint64_t whole, pp_region_run **out, pp_region_refusal *refusal, pp_error *err)
 {
     *out = NULL;
-    *refusal = (pp_region_refusal){PP_NONE, whole};
+    *refusal = (pp_region_refusal){.culprit = PP_NONE, .least = whole};
     uint8_t *tried = pp_calloc(p->plan->inputs.n + 1, 1);
     pp_region_run *r = pp_calloc(1, sizeof *r);
     ppto_status status = r && tried ? PPTO_OK : PPTO_E_NOMEM;

@@ -175,11 +175,11 @@ ppto_status pp_report_pieces_text(const pp_report_pieces *r, pp_text *out)
 
 /* ---- JSON --------------------------------------------------------------------------------------------- */
 
-static void json_not_cut(const pp_report_pieces *r, pp_text *out)
+/* "operator": …, "site": …; null both where there is none. */
+static void json_origin(const pp_origin *origin, pp_text *out)
 {
     char place[PP_SITE_ROOM];
-    const pp_origin *origin = culprit_of(r);
-    pp_text_add(out, ",\n  \"pieces\": null,\n  \"not_by_pieces\": {\"operator\": ");
+    pp_text_add(out, "\"operator\": ");
     if (origin)
         pp_text_json(out, origin->operator_name);
     else
@@ -189,10 +189,25 @@ static void json_not_cut(const pp_report_pieces *r, pp_text *out)
         pp_text_json(out, pp_site_text(&origin->site, place, sizeof place));
     else
         pp_text_add(out, "null");
+}
+
+static void json_not_cut(const pp_report_pieces *r, pp_text *out)
+{
+    const pp_plan *plan = r->program->plan;
+    const pp_region_refusal *refusal = &r->refusal;
+    pp_text_add(out, ",\n  \"pieces\": null,\n  \"not_by_pieces\": {");
+    json_origin(culprit_of(r), out);
     pp_text_add(out, ", \"reason\": ");
     pp_text_json(out, r->why.text);
-    pp_text_add(out, ", \"refused\": %s, \"least_limit_bytes\": %" PRIu64 "}", r->over ? "true" : "false",
-                r->refusal.least);
+    pp_text_add(out, ", \"refused\": %s, \"least_limit_bytes\": %" PRIu64 ", \"most_for\": ",
+                r->over ? "true" : "false", refusal->least);
+    if (refusal->most_bytes != 0 && refusal->most_for < plan->n_origins) {
+        pp_text_add(out, "{");
+        json_origin(&plan->origins[refusal->most_for], out);
+        pp_text_add(out, ", \"bytes\": %" PRIu64 "}}", refusal->most_bytes);
+    } else {
+        pp_text_add(out, "null}");
+    }
 }
 
 ppto_status pp_report_pieces_json(const pp_report_pieces *r, pp_text *out)

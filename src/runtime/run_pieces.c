@@ -163,11 +163,14 @@ static ppto_status cannot_be_cut(pp_run_state *r, const pp_region_refusal *refus
 }
 
 /* No operator prevents it: who needs most of the run in one piece. */
-static void name_asks(const pp_run_state *r, pp_error *why)
+static void name_asks(const pp_run_state *r, pp_region_refusal *refusal, pp_error *why)
 {
     size_t n = strlen(why->text);
     pp_text text = {0};
-    pp_asks_text(r->plan, pp_asks_of_instance(r->in), &text);
+    pp_asks asks = pp_asks_of_instance(r->in);
+    refusal->most_bytes = asks.bytes;
+    refusal->most_for = asks.origin;
+    pp_asks_text(r->plan, asks, &text);
     if (text.at) snprintf(why->text + n, sizeof why->text - n, "%s", text.at);
     pp_text_free(&text);
 }
@@ -179,7 +182,7 @@ ppto_status pp_run_open_pieces(pp_run_state *r, uint64_t whole, pp_region_run **
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) /* the region knows which of these are ever whole */
         if (r->p->sinks[i] && !pp_run_is_repeated(r, i)) fixed -= r->in->output_bytes[i];
     ppto_status status = pp_region_open(r->p, r->inputs, r->in->names, fixed, whole, region, refusal, why);
-    if (status == PPTO_E_UNSUPPORTED && refusal->culprit == PP_NONE) name_asks(r, why);
+    if (status == PPTO_E_UNSUPPORTED && refusal->culprit == PP_NONE) name_asks(r, refusal, why);
     return status;
 }
 

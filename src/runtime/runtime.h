@@ -502,8 +502,10 @@ void pp_held_count(ppto_context *ctx, uint64_t *left);
 
 typedef struct pp_region_run pp_region_run;
 typedef struct pp_region_refusal {
-    uint32_t culprit; /* the prim that prevents it; PP_NONE */
-    uint64_t least;   /* the least memory limit known to do */
+    uint32_t culprit;    /* the prim that prevents it; PP_NONE */
+    uint64_t least;      /* the least memory limit known to do */
+    uint64_t most_bytes; /* where no prim as such prevents it: what the operator with the most asks for */
+    uint32_t most_for;   /* its origin in the plan */
 } pp_region_refusal;
 
 /* A run piece by piece along the first axis of the largest input: planned, within the memory limit.

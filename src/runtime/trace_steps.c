@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The table of a trace: a line for every kernel and file, the longest first. A fused kernel is one line under
- * the names of its operators: its time cannot be divided among them. */
+ * the names of its operators: its time cannot be divided among them. The time of a line is what a clock on
+ * the wall shows while anything of it went on: requests of a file and launches that overlap count once, so no
+ * line is longer than the run, and GB/s is what the file really did. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +22,6 @@ static void count_launch(const pp_trace_view *view, const pp_view_launch *launch
 {
     to->times++;
     to->tasks += launch->tasks;
-    to->wall_ns += launch->end_ns - launch->start_ns;
     to->busy_ns += launch->busy_ns;
     to->wait_ns += launch->wait_ns;
     if (launch->plan >= view->trace->plans.n) return;
@@ -29,15 +30,80 @@ static void count_launch(const pp_trace_view *view, const pp_view_launch *launch
         to->bytes += plan->steps[launch->plan_step].reads_bytes + plan->steps[launch->plan_step].writes_bytes;
 }
 
+static bool is_file(const pp_view_span *span)
+{
+    return span->e.kind == PP_TRACE_READ || span->e.kind == PP_TRACE_WRITE;
+}
+
+static int64_t begun_at(const pp_trace_event *e)
+{
+    return e->begun_ns > e->start_ns ? e->begun_ns : e->start_ns;
+}
+
 static void count_file(const pp_trace_event *e, row *to)
 {
-    int64_t begun = e->begun_ns > e->start_ns ? e->begun_ns : e->start_ns;
     to->times++;
     to->tasks++;
-    to->wall_ns += e->end_ns - begun;
-    to->busy_ns += e->end_ns - begun;
-    to->wait_ns += begun - e->start_ns;
+    to->busy_ns += e->end_ns - begun_at(e);
     to->bytes += e->bytes;
+}
+
+/* ---- time on the wall ---------------------------------------------------------------------------------- */
+
+typedef struct interval {
+    uint32_t step;
+    int64_t from, to;
+} interval;
+
+static int by_begin(const void *left, const void *right)
+{
+    const interval *a = left, *b = right;
+    if (a->step != b->step) return a->step < b->step ? -1 : 1;
+    return a->from < b->from ? -1 : a->from > b->from;
+}
+
+/* Calls add with what is new of every interval, the lengths of their union by step. */
+static void add_union(interval *all, size_t n, row *rows, void (*add)(row *, int64_t))
+{
+    int64_t end = 0;
+    if (n != 0) qsort(all, n, sizeof *all, by_begin);
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || all[i].step != all[i - 1].step || all[i].from > end) end = all[i].from;
+        if (all[i].to <= end) continue;
+        add(&rows[all[i].step], all[i].to - end);
+        end = all[i].to;
+    }
+}
+
+static void add_wall(row *to, int64_t ns)
+{
+    to->wall_ns += ns;
+}
+
+static void add_wait(row *to, int64_t ns)
+{
+    to->wait_ns += ns;
+}
+
+/* all: room for launches and spans. */
+static void find_times(const pp_trace_view *view, interval *all, row *rows)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < view->launches.n; i++) {
+        const pp_view_launch *launch = &view->launches.at[i];
+        all[n++] = (interval){launch->step, launch->start_ns, launch->end_ns};
+    }
+    for (size_t i = 0; i < view->spans.n; i++) {
+        const pp_view_span *span = &view->spans.at[i];
+        if (is_file(span)) all[n++] = (interval){span->step, begun_at(&span->e), span->e.end_ns};
+    }
+    add_union(all, n, rows, add_wall);
+    n = 0;
+    for (size_t i = 0; i < view->spans.n; i++) {
+        const pp_view_span *span = &view->spans.at[i];
+        if (is_file(span)) all[n++] = (interval){span->step, span->e.start_ns, begun_at(&span->e)};
+    }
+    add_union(all, n, rows, add_wait);
 }
 
 static int by_wall(const void *left, const void *right)
@@ -47,8 +113,8 @@ static int by_wall(const void *left, const void *right)
     return a->step < b->step ? -1 : a->step > b->step;
 }
 
-/* Rows of what was launched, read or written; the longest first. */
-static size_t sum(const pp_trace_view *view, row *rows)
+/* Rows of what was launched, read or written; the longest first. all: room for launches and spans. */
+static size_t sum(const pp_trace_view *view, interval *all, row *rows)
 {
     size_t n = 0;
     for (uint32_t i = 0; i < view->steps.n; i++) rows[i] = (row){.step = i};
@@ -56,9 +122,9 @@ static size_t sum(const pp_trace_view *view, row *rows)
         count_launch(view, &view->launches.at[i], &rows[view->launches.at[i].step]);
     for (size_t i = 0; i < view->spans.n; i++) {
         const pp_view_span *span = &view->spans.at[i];
-        if (span->e.kind == PP_TRACE_READ || span->e.kind == PP_TRACE_WRITE)
-            count_file(&span->e, &rows[span->step]);
+        if (is_file(span)) count_file(&span->e, &rows[span->step]);
     }
+    find_times(view, all, rows);
     for (size_t i = 0; i < view->steps.n; i++)
         if (rows[i].times != 0) rows[n++] = rows[i];
     if (n != 0) qsort(rows, n, sizeof *rows, by_wall);
@@ -127,8 +193,14 @@ static void json_row(const pp_trace_view *view, const row *r, pp_text *out)
 ppto_status pp_trace_steps(const pp_trace_view *view, bool json, pp_text *out)
 {
     row *rows = pp_calloc(view->steps.n + 1, sizeof *rows);
-    if (!rows) return PPTO_E_NOMEM;
-    size_t n = sum(view, rows);
+    interval *all = pp_calloc(view->launches.n + view->spans.n + 1, sizeof *all);
+    if (!rows || !all) {
+        pp_free(rows);
+        pp_free(all);
+        return PPTO_E_NOMEM;
+    }
+    size_t n = sum(view, all, rows);
+    pp_free(all);
     if (json)
         pp_text_add(out,
                     "{\"schema\": \"ppto-steps/1\", \"runs\": %" PRIu64 ", \"dropped_events\": %" PRIu64
@@ -147,8 +219,8 @@ ppto_status pp_trace_steps(const pp_trace_view *view, bool json, pp_text *out)
         pp_text_add(out, "]}\n");
     else
         pp_text_add(out,
-                    "times add up over launches, pieces of files and workers, which overlap: a line may be "
-                    "longer than the run\n");
+                    "time is on the wall, of all launches or requests of a line; workers add up; waiting is "
+                    "before a request or task began\n");
     if (!json && view->dropped != 0)
         pp_text_add(out, "%" PRIu64 " older events were dropped and are not counted\n", view->dropped);
     pp_free(rows);

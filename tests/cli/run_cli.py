@@ -374,6 +374,13 @@ def compare_json(ppto):
     expect(other["first"]["index"] == [1, 2] and other["different"] == 1, other)
 
 
+def fewer_threads_than_asked_for_are_told(ppto):
+    for verb in ("run", "bench", "explain"):
+        check(ppto(verb, "sum(x)", "x=f32[4]:ones", "--threads", "999"), 0, err=["note: --threads 999: the machine allows "])
+    for quiet in (["--threads", "1"], ["--threads", "2", "--executor", "serial"]):
+        expect(check(ppto("run", "1 + 1", *quiet), 0).stderr == b"", quiet)
+
+
 def threads_do_not_print(ppto):
     for verb in (["run", "1 + 1"], ["ops"], ["info"], ["explain", "1 + x", "x=f32[4]"]):
         expect(check(ppto(*verb), 0).stderr == b"", verb)
@@ -427,7 +434,8 @@ SPECIAL = [saves_and_reads, every_file_layout_reads_the_same, named_results, onl
            bound_but_not_needed, pipe_in_and_out, replaces_its_own_input, failure_keeps_the_old_file,
            no_half_files_remain, folder_that_cannot_be_written, same_bits_anywhere,
            random_is_keyed_by_seed_and_name, json_results, json_of_nan, stats_keys, stats_text, trace, bench_keys,
-           explain_keys, info_keys, ops_keys, compare_json, threads_do_not_print, every_help, keeps_mode_and_links,
+           explain_keys, info_keys, ops_keys, compare_json, fewer_threads_than_asked_for_are_told,
+           threads_do_not_print, every_help, keeps_mode_and_links,
            colour, names_that_are_not_utf8, long_text, deep_text, posix_order]
 
 

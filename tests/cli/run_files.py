@@ -173,7 +173,13 @@ def explain_tells_what_prevents_pieces(ppto):
     check(ppto("explain", *run, *limit), 0, out=["refused because of add", f"least limit     {prevents['least_limit_bytes']} bytes"])
     check(ppto("run", *run, *limit), 4, err=["because of add", f"would do is {prevents['least_limit_bytes']}"])
     told = json.loads(check(ppto("explain", "softmax(x)", "x=pieces.npy", "--memory-limit", "1000", "--json"), 0).stdout)
-    expect(told["not_by_pieces"]["operator"] is None and told["not_by_pieces"]["refused"], told)
+    prevents = told["not_by_pieces"]
+    expect(prevents["operator"] is None and prevents["refused"], told)
+    most = prevents["most_for"]
+    expect(most["operator"] == "softmax" and prevents["reason"].endswith(f", {most['bytes']} bytes"), prevents)
+    least = prevents["least_limit_bytes"]
+    check(ppto("explain", "softmax(x)", "x=pieces.npy", "--memory-limit", str(least)), 0, out=["because the memory limit"])
+    check(ppto("explain", "softmax(x)", "x=pieces.npy", "--memory-limit", str(least - 1)), 0, out=["the run is refused"])
     told = json.loads(check(ppto("explain", "softmax(x)", "x=f32[4,4]", "--json"), 0).stdout)
     expect(told["pieces"] is None and told["not_by_pieces"] is None, told)
 

@@ -219,6 +219,11 @@ def stats_say_what_took_how_long(ppto):
     check(ppto(*PIECES, "--stats-json", "s.json"), 0)
     files = {s["ops"]: s for s in json.loads(read("s.json"))["operators"]["steps"] if s["kind"] in ("read", "write")}
     expect(files["read big.npy"]["bytes"] == 8 * BIG and files["write out.npy"]["bytes"] == 4 * BIG, files)
+    stats = json.loads(read("s.json"))
+    for step in stats["operators"]["steps"]:  # on the wall: no line is longer than the run
+        expect(0 < step["wall_ns"] <= stats["run_seconds"] * 1e9 + 1000, step)
+        expect(step["kind"] not in ("read", "write") or step["wall_ns"] <= step["busy_ns"], step)
+        expect(abs(step["gb_per_s"] - step["bytes"] / step["wall_ns"]) <= 1e-5 * step["gb_per_s"], step)
 
 
 # ---- pictures of plans ----
