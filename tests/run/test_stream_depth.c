@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Streams of kind IO that several runs may have at once, and what they have in flight. */
 #include "async_common.h"
+#include "runtime/runtime.h"
+#include "scheduler/io.h"
 
 enum { RUNS = 5 };
 
@@ -102,6 +104,56 @@ Test(stream_depth, a_cancelled_run_makes_room)
     cr_expect_eq(ppto_sync(t), PPTO_E_CANCELLED);
     all[1].run = start(all[1].program, NULL);
     finish_all(all);
+}
+
+/* y = open(path) + 1 on t; the sum of its elements is checked by who waits. */
+static ppto_program *loading(const char *path)
+{
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_stream_push(g, t);
+    ppto_tensor *x = ppto_open(g, path);
+    ppto_stream_pop(g);
+    ppto_tensor *y = ppto_add(ppto_mean(x), ppto_float(g, 1));
+    ppto_program *p = NULL;
+    cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+    ppto_graph_destroy(g);
+    return p;
+}
+
+static pp_io_counters moved(void)
+{
+    pp_io *engine;
+    pp_io_counters now;
+    pp_error err = {0};
+    cr_assert_eq(pp_context_io(ctx, &engine, &err), PPTO_OK);
+    pp_io_count(engine, &now);
+    return now;
+}
+
+Test(stream_depth, sources_keep_the_bytes_of_their_stream)
+{
+    enum { MOST_BYTES = 20000 };
+    const int64_t shape[] = {100000};
+    char path[] = "/tmp/ppto-depth-XXXXXX.npy";
+    ppto_program *programs[RUNS];
+    ppto_run *runs[RUNS];
+    int fd = mkstemps(path, 4);
+    ppto_array *ones = ppto_array_fill(ctx, PPTO_F32, 1, shape, "ones", "x");
+    cr_assert(fd >= 0 && ppto_array_save(ones, path) == PPTO_OK, "%s", ppto_error_text(ctx));
+    close(fd);
+    ppto_array_release(ones);
+    cr_assert_eq(ppto_stream_set_depth(t, RUNS), PPTO_OK);
+    cr_assert_eq(ppto_stream_set_bytes(t, MOST_BYTES), PPTO_OK);
+    for (int i = 0; i < RUNS; i++) programs[i] = loading(path);
+    for (int i = 0; i < RUNS; i++) runs[i] = start(programs[i], NULL);
+    for (int i = 0; i < RUNS; i++) expect_two(runs[i]);
+    cr_expect_geq(moved().read_bytes, RUNS * 400000);
+    cr_expect_leq(moved().most_bytes_in_flight, MOST_BYTES);
+    for (int i = 0; i < RUNS; i++) {
+        ppto_run_release(runs[i]);
+        ppto_program_destroy(programs[i]);
+    }
+    unlink(path);
 }
 
 Test(stream_depth, only_streams_of_files_have_one)
