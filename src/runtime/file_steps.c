@@ -10,6 +10,7 @@
 
 void pp_file_step_start(pp_file_step *f)
 {
+    f->transfer.share = pp_sync_share(f->instance->sync, f->instance->schedule->steps.at[f->step].stream);
     f->transfer.moved = &f->instance->program->progress.moved;
     f->transfer.owner = f;
     pp_transfer_start(&f->transfer);
@@ -61,7 +62,6 @@ static ppto_status start_move(pp_file_step *f, pp_error *why)
     t->offset = f->reader.data_at;
     t->data = f->instance->inputs[f->which]->data;
     t->bytes = f->reader.info.bytes;
-    t->share = pp_sync_share(f->instance->sync, f->instance->schedule->steps.at[f->step].stream);
     t->to_end = t->file.stream;
     t->ended = load_ended;
     pp_file_step_start(f);

@@ -106,16 +106,20 @@ Test(stream_depth, a_cancelled_run_makes_room)
     finish_all(all);
 }
 
-/* y = open(path) + 1 on t; the sum of its elements is checked by who waits. */
-static ppto_program *loading(const char *path)
+/* y = mean(open(path) + 1), and a copy of it all to a file (NULL: none), with its files on t. */
+static ppto_program *moving(const char *path, const char *to)
 {
     ppto_graph *g = ppto_graph_create(ctx);
     ppto_stream_push(g, t);
     ppto_tensor *x = ppto_open(g, path);
     ppto_stream_pop(g);
-    ppto_tensor *y = ppto_add(ppto_mean(x), ppto_float(g, 1));
+    x = ppto_add(x, ppto_float(g, 1));
+    ppto_tensor *y[2] = {ppto_mean(x), NULL};
+    ppto_stream_push(g, t);
+    if (to) y[1] = ppto_sink(g, x, to);
+    ppto_stream_pop(g);
     ppto_program *p = NULL;
-    cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+    cr_assert_eq(ppto_compile(to ? 2 : 1, y, &p), PPTO_OK, "%s", ppto_error_text(ctx));
     ppto_graph_destroy(g);
     return p;
 }
@@ -130,30 +134,39 @@ static pp_io_counters moved(void)
     return now;
 }
 
-Test(stream_depth, sources_keep_the_bytes_of_their_stream)
+static char folder[] = "/tmp/ppto-depth-XXXXXX";
+
+static const char *file_at(char path[64], int i)
 {
-    enum { MOST_BYTES = 20000 };
+    snprintf(path, 64, "%s/%d.npy", folder, i);
+    return path;
+}
+
+Test(stream_depth, sources_and_sinks_keep_the_bytes_of_their_stream)
+{
+    enum { MOST_BYTES = 20000, IN = RUNS };
     const int64_t shape[] = {100000};
-    char path[] = "/tmp/ppto-depth-XXXXXX.npy";
+    char in[64], out[64];
     ppto_program *programs[RUNS];
     ppto_run *runs[RUNS];
-    int fd = mkstemps(path, 4);
+    cr_assert_not_null(mkdtemp(folder));
     ppto_array *ones = ppto_array_fill(ctx, PPTO_F32, 1, shape, "ones", "x");
-    cr_assert(fd >= 0 && ppto_array_save(ones, path) == PPTO_OK, "%s", ppto_error_text(ctx));
-    close(fd);
+    cr_assert_eq(ppto_array_save(ones, file_at(in, IN)), PPTO_OK, "%s", ppto_error_text(ctx));
     ppto_array_release(ones);
     cr_assert_eq(ppto_stream_set_depth(t, RUNS), PPTO_OK);
     cr_assert_eq(ppto_stream_set_bytes(t, MOST_BYTES), PPTO_OK);
-    for (int i = 0; i < RUNS; i++) programs[i] = loading(path);
+    for (int i = 0; i < RUNS; i++) programs[i] = moving(in, i > 0 ? file_at(out, i) : NULL);
     for (int i = 0; i < RUNS; i++) runs[i] = start(programs[i], NULL);
     for (int i = 0; i < RUNS; i++) expect_two(runs[i]);
     cr_expect_geq(moved().read_bytes, RUNS * 400000);
+    cr_expect_geq(moved().written_bytes, (RUNS - 1) * 400000);
     cr_expect_leq(moved().most_bytes_in_flight, MOST_BYTES);
     for (int i = 0; i < RUNS; i++) {
         ppto_run_release(runs[i]);
         ppto_program_destroy(programs[i]);
     }
-    unlink(path);
+    for (int i = 1; i <= IN; i++) cr_expect_eq(unlink(file_at(out, i)), 0);
+    cr_expect_eq(rmdir(folder), 0);
 }
 
 Test(stream_depth, only_streams_of_files_have_one)
