@@ -89,7 +89,8 @@ LLVMValueRef pp_emit_scalar(pp_emit *e, pp_op op, ppto_dtype from, ppto_dtype to
                             const pp_emit_value *operand);
 LLVMValueRef pp_emit_cast(pp_emit *e, ppto_dtype from, ppto_dtype to, LLVMValueRef a);
 LLVMValueRef pp_emit_bitcast(pp_emit *e, ppto_dtype from, ppto_dtype to, LLVMValueRef a);
-LLVMValueRef pp_emit_is_nan(pp_emit *e, LLVMValueRef a);                      /* bool vector */
+LLVMValueRef pp_emit_fmod(pp_emit *e, ppto_dtype dtype, LLVMValueRef a, LLVMValueRef b); /* emit_fmod.c */
+LLVMValueRef pp_emit_is_nan(pp_emit *e, LLVMValueRef a);                                 /* bool vector */
 LLVMValueRef pp_emit_canonical(pp_emit *e, ppto_dtype dtype, LLVMValueRef a); /* other dtypes: a itself */
 
 /* ---- emit_stream.c: memory -------------------------------------------------------------------------------
@@ -109,6 +110,23 @@ LLVMValueRef pp_emit_gather(pp_emit *e, LLVMTypeRef type, LLVMValueRef places); 
 
 /* table[index modulo its length]; from: the index's dtype. */
 LLVMValueRef pp_emit_table(pp_emit *e, const pp_table *table, ppto_dtype from, LLVMValueRef index);
+
+/* ---- emit_rare.c -----------------------------------------------------------------------------------------
+ */
+
+/* A function out of line: told apart by its hash; body writes it and gives its result. */
+typedef struct pp_emit_rare {
+    uint64_t hash;
+    const void *what; /* for body */
+    LLVMValueRef (*body)(pp_emit *e, const void *what, const pp_emit_value *param);
+    unsigned n_params;
+    uint8_t param[12]; /* dtypes */
+    ppto_dtype result;
+} pp_emit_rare;
+
+/* hot, but in lanes of the mask (of those that count) what the function gives. */
+LLVMValueRef pp_emit_rarely(pp_emit *e, const pp_emit_rare *rare, LLVMValueRef mask,
+                            const pp_emit_value *param, LLVMValueRef hot);
 
 /* ---- emit_code.c: instructions, functions ----------------------------------------------------------------
  */

@@ -2,9 +2,7 @@
  * Instructions: rows, constants, calls and cold regions.
  *
  * What is known of all operands is computed here, by the reference of the rows, so that no other constant
- * folding decides a bit. Calls are inlined. A cold region is a branch on any lane of its mask around a call
- * of a function of its own, which computes all lanes: rare code stays out of the loop, and its registers are
- * saved where it is called. */
+ * folding decides a bit. Calls are inlined; the callee of a cold region is rare code (emit_rare.c). */
 #include <string.h>
 
 #include "devices/cpu_llvm/emit.h"
@@ -56,93 +54,24 @@ static void take_operands(const pp_pools *pools, uint32_t first, uint32_t n, con
     for (uint32_t i = 0; i < n; i++) out[i] = value[pools->operands[first + i]];
 }
 
-/* ---- cold regions -------------------------------------------------------------------------------------- */
-
-static LLVMTypeRef callee_type(pp_emit *e, const pp_function *f)
+static LLVMValueRef write_cold(pp_emit *e, const void *what, const pp_emit_value *param)
 {
-    LLVMTypeRef param[sizeof f->param];
-    for (unsigned i = 0; i < f->n_params; i++) param[i] = pp_emit_type(e, (ppto_dtype)f->param[i]);
-    return LLVMFunctionType(pp_emit_type(e, (ppto_dtype)f->code[f->result[0]].dtype), param, f->n_params,
-                            false);
-}
-
-static void write_callee(pp_emit *e, const pp_emit_callee *callee, const pp_function *f)
-{
-    const LLVMBasicBlockRef back = LLVMGetInsertBlock(e->build);
-    const LLVMValueRef function = e->function, active = e->active;
-    pp_emit_value param[sizeof f->param];
-    e->function = callee->at, e->active = NULL;
-    LLVMPositionBuilderAtEnd(e->build, pp_emit_block(e, "entry"));
-    for (unsigned i = 0; i < f->n_params; i++) param[i] = computed(LLVMGetParam(callee->at, i));
-    LLVMBuildRet(e->build, function_body(e, f, param).at);
-    e->function = function, e->active = active;
-    LLVMPositionBuilderAtEnd(e->build, back);
-}
-
-/* The function out of line: written when first wanted. */
-static pp_emit_callee callee_of(pp_emit *e, const pp_function *f)
-{
-    for (size_t i = 0; i < e->callees.n; i++)
-        if (e->callees.at[i].hash == f->hash) return e->callees.at[i];
-    const LLVMTypeRef type = callee_type(e, f);
-    const pp_emit_callee callee = {f->hash, LLVMAddFunction(e->module, "cold", type), type};
-    LLVMSetLinkage(callee.at, LLVMInternalLinkage);
-    LLVMSetFunctionCallConv(callee.at, LLVMFastCallConv);
-    pp_emit_attributes(e, callee.at);
-    pp_emit_attribute(e, callee.at, "noinline");
-    pp_emit_attribute(e, callee.at, "cold");
-    if (pp_vec_push(&e->callees, callee) != PPTO_OK) pp_emit_fail(e, PPTO_E_NOMEM, "no memory");
-    write_callee(e, &callee, f);
-    return callee;
-}
-
-static LLVMValueRef call_cold(pp_emit *e, const pp_function *f, const pp_emit_value *param)
-{
-    const pp_emit_callee callee = callee_of(e, f);
-    LLVMValueRef args[sizeof f->param];
-    for (unsigned i = 0; i < f->n_params; i++) args[i] = param[i].at;
-    const LLVMValueRef call = LLVMBuildCall2(e->build, callee.type, callee.at, args, f->n_params, "");
-    LLVMSetInstructionCallConv(call, LLVMFastCallConv);
-    return call;
-}
-
-static void mark_unlikely(pp_emit *e, LLVMValueRef branch)
-{
-    const LLVMTypeRef word = pp_emit_int(e, 32);
-    LLVMMetadataRef parts[3] = {
-        LLVMMDStringInContext2(e->context, "branch_weights", strlen("branch_weights")),
-        LLVMValueAsMetadata(LLVMConstInt(word, 1, false)),
-        LLVMValueAsMetadata(LLVMConstInt(word, 2000, false))};
-    const LLVMMetadataRef node = LLVMMDNodeInContext2(e->context, parts, 3);
-    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->context, "prof", 4),
-                    LLVMMetadataAsValue(e->context, node));
-}
-
-static LLVMValueRef any_lane(pp_emit *e, LLVMValueRef mask)
-{
-    const LLVMTypeRef bits = pp_emit_int(e, e->lanes);
-    return LLVMBuildICmp(e->build, LLVMIntNE, LLVMBuildBitCast(e->build, mask, bits, ""), LLVMConstNull(bits),
-                         "");
+    return function_body(e, what, param).at;
 }
 
 static pp_emit_value emit_cold(pp_emit *e, const pp_pools *pools, const pp_instr *instr,
                                const pp_emit_value *value)
 {
     const pp_function *f = pools->callees[instr->imm];
+    pp_emit_rare rare = {.hash = f->hash,
+                         .what = f,
+                         .body = write_cold,
+                         .n_params = f->n_params,
+                         .result = (ppto_dtype)instr->dtype};
     pp_emit_value param[sizeof f->param];
-    LLVMValueRef mask = value[instr->a].at, hot = value[instr->b].at;
+    memcpy(rare.param, f->param, sizeof rare.param);
     take_operands(pools, instr->c, f->n_params, value, param);
-    if (e->active != NULL) mask = LLVMBuildAnd(e->build, mask, e->active, "");
-    const LLVMBasicBlockRef rare = pp_emit_block(e, "rare"), join = pp_emit_block(e, "join");
-    LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(e->build), rare};
-    mark_unlikely(e, LLVMBuildCondBr(e->build, any_lane(e, mask), rare, join));
-    LLVMPositionBuilderAtEnd(e->build, rare);
-    LLVMValueRef result[2] = {hot, LLVMBuildSelect(e->build, mask, call_cold(e, f, param), hot, "")};
-    LLVMBuildBr(e->build, join);
-    LLVMPositionBuilderAtEnd(e->build, join);
-    const LLVMValueRef phi = LLVMBuildPhi(e->build, LLVMTypeOf(hot), "");
-    LLVMAddIncoming(phi, result, from, 2);
-    return computed(phi);
+    return computed(pp_emit_rarely(e, &rare, value[instr->a].at, param, value[instr->b].at));
 }
 
 /* ---- instructions -------------------------------------------------------------------------------------- */

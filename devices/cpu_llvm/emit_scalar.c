@@ -122,6 +122,7 @@ static LLVMValueRef emit_float(pp_emit *e, pp_op op, ppto_dtype dtype, const pp_
     case PP_FLOOR: return unary(e, "llvm.floor", a);
     case PP_CEIL: return unary(e, "llvm.ceil", a);
     case PP_TRUNC: return unary(e, "llvm.trunc", a);
+    case PP_FMOD: return pp_emit_fmod(e, dtype, a, b);
     case PP_EQ: return LLVMBuildFCmp(build, LLVMRealOEQ, a, b, "");
     case PP_NE: return LLVMBuildFCmp(build, LLVMRealUNE, a, b, "");
     case PP_LT: return LLVMBuildFCmp(build, LLVMRealOLT, a, b, "");

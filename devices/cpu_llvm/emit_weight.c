@@ -17,7 +17,7 @@ static void weigh(const pp_pools *pools, unsigned depth, pp_emit_weight *sum)
         const pp_instr *instr = &pools->code[i];
         note_dtype(sum, instr->dtype);
         sum->rows += instr->op < PP_SCALAR_COUNT || instr->op == PP_TABLE;
-        sum->cold += instr->op == PP_COLD;
+        sum->cold += instr->op == PP_COLD || instr->op == PP_FMOD;
         if (instr->op != PP_CALL || depth == 0) continue;
         const pp_pools callee = pp_function_pools(pools->callees[instr->imm]);
         weigh(&callee, depth - 1, sum);
