@@ -51,6 +51,13 @@ typedef struct pp_geometry {
     double task_ns;       /* rough cost of one task, for the scheduler's grain decisions */
 } pp_geometry;
 
+/* What of a launch is machine code. A count is added to. */
+typedef struct pp_code_count {
+    uint32_t loops, compiled; /* that could be, that are */
+    uint32_t from_disk;
+    int64_t compile_ns; /* of those that the launch asked for first */
+} pp_code_count;
+
 typedef struct pp_device_class {
     const char *name; /* "cpu", "reference" */
     /* Opens the device and proves it (probe of the primitives). err: why not. */
@@ -76,6 +83,10 @@ typedef struct pp_device_class {
                        int64_t *position);
     /* Counting mode: distinct bytes read and written by the last run of the launch. NULL: not counted. */
     void (*counted)(const pp_launch *launch, uint64_t *reads, uint64_t *writes);
+    /* Of a sized launch, also while it runs. text: the loops are added to it, NULL: not. NULL: no machine
+     * code.
+     */
+    void (*count_code)(const pp_launch *launch, pp_code_count *count, pp_text *text);
 } pp_device_class;
 
 extern const pp_device_class pp_cpu_device;

@@ -61,4 +61,5 @@ const pp_device_class pp_cpu_device = {
     .bind = pp_interp_bind,
     .run = pp_interp_run,
     .counted = pp_interp_counted,
+    .count_code = pp_interp_count_code,
 };

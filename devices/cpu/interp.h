@@ -263,6 +263,7 @@ typedef struct pp_machine {
     uint32_t first, n;         /* steps of the group */
     pp_loop loop;              /* without code: no loop is made of it */
     pp_loop_code *code;        /* NULL: not asked for */
+    bool asked_first;          /* nobody had it before */
     const uint32_t *in;        /* views, per stream */
     const pp_machine_out *out; /* per stream */
 } pp_machine;
@@ -422,6 +423,7 @@ double pp_interp_cost(const pp_launch *launch); /* ns for the whole launch, roug
 /* interp_machine.c: asks for the code of all loops; gives it back, before the arena is freed. */
 void pp_interp_machines_ask(pp_launch *launch);
 void pp_interp_machines_drop(pp_launch *launch);
+void pp_interp_count_code(const pp_launch *launch, pp_code_count *count, pp_text *text);
 
 /* ---- running: interp_run.c, interp_count.c; the rest in interp_work.h ------------------------ */
 

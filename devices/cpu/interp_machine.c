@@ -66,41 +66,71 @@ bool pp_work_machine(pp_work *w, const pp_body *body, const pp_machine *machine)
 
 /* ---- the code of a launch -------------------------------------------------------------------- */
 
-static void each_machine(pp_launch *launch, const pp_body *body, void (*fn)(pp_launch *, pp_machine *))
+typedef void (*machine_fn)(const pp_launch *launch, pp_machine *machine, void *arg);
+
+static void each_machine(const pp_launch *launch, const pp_body *body, machine_fn fn, void *arg)
 {
     for (unsigned g = 0; g < PP_GROUPS; g++)
-        for (uint32_t m = 0; m < body->n_machines[g]; m++) fn(launch, &body->machines[g][m]);
+        for (uint32_t m = 0; m < body->n_machines[g]; m++)
+            if (body->machines[g][m].loop.n_code > 0) fn(launch, &body->machines[g][m], arg);
 }
 
-static void each_body(pp_launch *launch, void (*fn)(pp_launch *, pp_machine *))
+static void each_body(const pp_launch *launch, machine_fn fn, void *arg)
 {
     const uint32_t n = launch->variant != NULL ? launch->variant->program->n_stages : 0;
-    for (uint32_t s = 0; launch->bodies != NULL && s < n; s++) each_machine(launch, &launch->bodies[s], fn);
+    if (launch->kernel->device->tier == PP_TIER_INTERP) return;
+    for (uint32_t s = 0; launch->bodies != NULL && s < n; s++)
+        each_machine(launch, &launch->bodies[s], fn, arg);
     if (launch->contract == NULL) return;
-    each_machine(launch, &launch->contract->a.body, fn);
-    each_machine(launch, &launch->contract->b.body, fn);
+    each_machine(launch, &launch->contract->a.body, fn, arg);
+    each_machine(launch, &launch->contract->b.body, fn, arg);
 }
 
-static void ask(pp_launch *launch, pp_machine *machine)
+static void ask(const pp_launch *launch, pp_machine *machine, void *arg)
 {
     const pp_device *device = launch->kernel->device;
-    if (machine->loop.n_code > 0)
-        machine->code = pp_loop_store_get(&machine->loop, device->set->name, device->tier == PP_TIER_JIT);
+    (void)arg;
+    machine->code = pp_loop_store_get(&machine->loop, device->set->name, device->tier == PP_TIER_JIT,
+                                      &machine->asked_first);
 }
 
-static void drop(pp_launch *launch, pp_machine *machine)
+static void drop(const pp_launch *launch, pp_machine *machine, void *arg)
 {
     (void)launch;
+    (void)arg;
     pp_loop_store_put(machine->code);
     machine->code = NULL;
 }
 
 void pp_interp_machines_ask(pp_launch *launch)
 {
-    if (launch->kernel->device->tier != PP_TIER_INTERP && !launch->empty) each_body(launch, ask);
+    if (!launch->empty) each_body(launch, ask, NULL);
 }
 
 void pp_interp_machines_drop(pp_launch *launch)
 {
-    if (launch->kernel->device->tier != PP_TIER_INTERP) each_body(launch, drop);
+    each_body(launch, drop, NULL);
+}
+
+typedef struct counting {
+    pp_code_count *count;
+    pp_text *text;
+} counting;
+
+static void count_one(const pp_launch *launch, pp_machine *machine, void *arg)
+{
+    const counting *c = arg;
+    (void)launch;
+    c->count->loops++;
+    if (machine->code != NULL && pp_loop_code_fn(machine->code) != NULL) {
+        c->count->compiled++;
+        c->count->from_disk += machine->asked_first && machine->code->from_disk;
+        c->count->compile_ns += machine->asked_first ? machine->code->compile_ns : 0;
+    }
+    if (c->text != NULL) pp_loop_print(&machine->loop, c->text);
+}
+
+void pp_interp_count_code(const pp_launch *launch, pp_code_count *count, pp_text *text)
+{
+    each_body(launch, count_one, &(counting){count, text});
 }

@@ -108,8 +108,9 @@ static void compile(entry *e)
     const int64_t start = pp_clock_ns();
     const ppto_status status = generate(e, &fn, &err);
     if (!worked) worked = atexit(stop_for_good) == 0;
+    e->code.compile_ns = pp_clock_ns() - start;
     pthread_mutex_lock(&table);
-    facts.compile_ns += pp_clock_ns() - start;
+    facts.compile_ns += e->code.compile_ns;
     facts.refused += status != PPTO_OK;
     e->busy = false;
     pthread_mutex_unlock(&table);
@@ -303,10 +304,11 @@ static void shrink(void)
     n_loops--;
 }
 
-pp_loop_code *pp_loop_store_get(const pp_loop *loop, const char *simd, bool now)
+pp_loop_code *pp_loop_store_get(const pp_loop *loop, const char *simd, bool now, bool *first)
 {
     pthread_mutex_lock(&table);
     entry *e = find(loop, simd);
+    *first = e == NULL;
     facts.hits += e != NULL;
     if (e == NULL) {
         shrink();
@@ -389,6 +391,14 @@ pp_loop_facts pp_loop_store_facts(void)
     out.loops = n_loops;
     pthread_mutex_unlock(&table);
     return out;
+}
+
+const char *pp_loop_store_generator(pp_error *err)
+{
+    pthread_mutex_lock(&generating);
+    const pp_generator *g = generator(err);
+    pthread_mutex_unlock(&generating);
+    return g != NULL ? g->name : NULL;
 }
 
 void pp_loop_store_use(const pp_generator *generator_of_test)

@@ -14,6 +14,8 @@
 /* One loop of the store. */
 typedef struct pp_loop_code {
     _Atomic(pp_loop_fn) fn;
+    int64_t compile_ns; /* this and the next: once fn is there */
+    bool from_disk;
 } pp_loop_code;
 
 /* NULL: not compiled yet, or never. Pairs with the release when it is. */
@@ -28,10 +30,13 @@ static inline pp_loop_fn pp_loop_code_fn(const pp_loop_code *code)
 ppto_status pp_loop_store_enter(const char *simd, bool now, pp_error *err);
 void pp_loop_store_leave(void);
 
-/* The loop's code, to give back. now: it is compiled at once if it was not; else the thread does it. simd:
- * static. The loop may go. NULL: there is no memory. */
-pp_loop_code *pp_loop_store_get(const pp_loop *loop, const char *simd, bool now);
+/* The loop's code, to give back. first: it was not there before. now: it is compiled at once if it was not;
+ * else the thread does it. simd: static. The loop may go. NULL: there is no memory. */
+pp_loop_code *pp_loop_store_get(const pp_loop *loop, const char *simd, bool now, bool *first);
 void pp_loop_store_put(pp_loop_code *code); /* NULL is fine */
+
+/* The name of the generator, which is opened; NULL: err says why there is none. */
+const char *pp_loop_store_generator(pp_error *err);
 
 /* Since the process began. */
 typedef struct pp_loop_facts {

@@ -67,8 +67,11 @@ typedef struct ppto_stats {
     bool plan_hit;
     const char *executor, *tier; /* static */
     int threads;
-    double record_seconds, plan_seconds, compile_seconds, run_seconds;
-    uint64_t pieces; /* the last run was cut into, over all its passes; 0: it ran whole */
+    double record_seconds, plan_seconds, compile_seconds, run_seconds; /* compile: in the background too */
+    uint64_t pieces;                /* the last run was cut into, over all its passes; 0: it ran whole */
+    uint64_t loops, compiled_loops; /* that can be machine code; that were when the last run ended. tier:
+                                       "interp" when none was, "jit" when all were, else "mixed" */
+    uint64_t disk_hits;             /* of those, found on disk */
 } ppto_stats;
 PPTO_API ppto_status ppto_program_stats(const ppto_program *program,
                                         ppto_stats *stats); /* stats->size set by the caller */

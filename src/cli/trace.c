@@ -80,8 +80,9 @@ static int stats_json(const cli_recording *r, const char *path, const ppto_stats
             s->lower_bound_bytes, s->serial_bound_bytes, s->launches, s->pieces);
     fprintf(to,
             " \"plan_cache\": \"%s\", \"kernel_cache\": {\"hits\": %" PRIu64 ", \"misses\": %" PRIu64
-            ", \"disk_hits\": 0},\n",
-            s->plan_hit ? "hit" : "miss", s->kernel_hits, s->kernel_misses);
+            ", \"disk_hits\": %" PRIu64 "}, \"loops\": %" PRIu64 ", \"compiled_loops\": %" PRIu64 ",\n",
+            s->plan_hit ? "hit" : "miss", s->kernel_hits, s->kernel_misses, s->disk_hits, s->loops,
+            s->compiled_loops);
     fputs(" \"record_seconds\": ", to);
     cli_json_number(to, r->record_seconds);
     fputs(", \"plan_seconds\": ", to);

@@ -2,6 +2,7 @@
  * Instances: a plan with its sizes and strides fixed. Making one evaluates every slot, asks the device how
  * each launch divides, lays the buffers out and builds the dispatch object; running one again allocates
  * nothing. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -63,6 +64,21 @@ static ppto_status make_tensor(pp_instance *in, ppto_array *const *inputs, const
     return PPTO_OK;
 }
 
+/* The loops that may run as machine code. */
+static void log_code(const pp_instance *in, uint32_t g)
+{
+    const pp_log *log = &in->plan->ctx->log;
+    const pp_device_class *device = in->groups[g].device;
+    pp_code_count count = {0};
+    pp_text text = {0};
+    if (!log->fn || log->level < 3 || !device->count_code) return;
+    device->count_code(in->groups[g].launch, &count, &text);
+    if (count.loops > 0)
+        pp_log_line(log, 3, "kernel %" PRIu32 ": %" PRIu32 " loop%s, %" PRIu32 " compiled\n%s", g,
+                    count.loops, count.loops == 1 ? "" : "s", count.compiled, text.at ? text.at : "");
+    pp_text_free(&text);
+}
+
 static ppto_status make_group(pp_instance *in, uint32_t g, ppto_array *const *inputs, pp_error *err)
 {
     pp_plan *plan = in->plan;
@@ -82,7 +98,9 @@ static ppto_status make_group(pp_instance *in, uint32_t g, ppto_array *const *in
         PP_TRY(make_tensor(in, inputs, &l->tensors.at[t], &group->tensors[t], err));
     PP_TRY(group->device->launch_create(plan->kernel[g]->kernel, &group->launch, err));
     pp_binding binding = {group->slots, group->tensors, group->args};
-    return group->device->resize(group->launch, &binding, plan->ctx->workers, &group->geometry, err);
+    PP_TRY(group->device->resize(group->launch, &binding, plan->ctx->workers, &group->geometry, err));
+    log_code(in, g);
+    return PPTO_OK;
 }
 
 static ppto_status output_shapes(pp_instance *in, pp_error *err)

@@ -114,9 +114,19 @@ static void json_stream(explain *e, uint32_t stream)
         pp_text_add(e->out, "null");
 }
 
+/* What of the kernel is machine code; nothing while sizes are open. */
+static pp_code_count group_code(const explain *e, size_t g)
+{
+    pp_code_count count = {0};
+    const pp_instance_group *group = e->sizes.known ? &e->sizes.instance->groups[g] : NULL;
+    if (group && group->device->count_code) group->device->count_code(group->launch, &count, NULL);
+    return count;
+}
+
 static ppto_status json_group(explain *e, size_t g)
 {
     amount reads, writes, flops;
+    const pp_code_count code = group_code(e, g);
     PP_TRY(group_bytes(e, g, &reads, &writes));
     PP_TRY(group_flops(e, g, &flops));
     pp_text_add(e->out, "%s\n    {\"id\": %zu, \"kind\": \"%s\", \"ops\": [", g ? "," : "", g,
@@ -133,7 +143,9 @@ static ppto_status json_group(explain *e, size_t g)
         json_stream(e, e->plan->fused.groups.at[g].stream);
     }
     if (e->sizes.known)
-        pp_text_add(e->out, ", \"phases\": %" PRIu32 "}", e->sizes.instance->groups[g].geometry.phases);
+        pp_text_add(e->out,
+                    ", \"phases\": %" PRIu32 ", \"loops\": %" PRIu32 ", \"compiled_loops\": %" PRIu32 "}",
+                    e->sizes.instance->groups[g].geometry.phases, code.loops, code.compiled);
     else
         pp_text_add(e->out, ", \"phases\": null}");
     return PPTO_OK;
@@ -142,6 +154,7 @@ static ppto_status json_group(explain *e, size_t g)
 static ppto_status text_group(explain *e, size_t g)
 {
     amount reads, writes, flops;
+    const pp_code_count code = group_code(e, g);
     PP_TRY(group_bytes(e, g, &reads, &writes));
     PP_TRY(group_flops(e, g, &flops));
     pp_text_add(e->out, "%3zu  %-8s  ", g, pp_report_kind(e->plan, g));
@@ -153,6 +166,9 @@ static ppto_status text_group(explain *e, size_t g)
     text_amount(e, ", ", flops, " flops");
     if (e->sizes.known && e->sizes.instance->groups[g].geometry.phases > 1)
         pp_text_add(e->out, ", %" PRIu32 " phases", e->sizes.instance->groups[g].geometry.phases);
+    if (code.compiled > 0) pp_text_add(e->out, ", machine code");
+    if (code.compiled > 0 && code.compiled < code.loops)
+        pp_text_add(e->out, " in %" PRIu32 " of %" PRIu32 " loops", code.compiled, code.loops);
     pp_text_add(e->out, "\n");
     return PPTO_OK;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "devices/cpu/loop_store.h"
 #include "devices/cpu/topology.h"
 #include "memory/memcheck.h"
 #include "runtime/domains.h"
@@ -72,13 +73,16 @@ static void find_devices(facts *f)
 
 static void find_modules(facts *f)
 {
-    static const char *const later[] = {"llvm", "cuda", "opencl", "mpi"};
+    static const char *const later[] = {"cuda", "opencl", "mpi"};
+    pp_error err = {0};
+    const bool llvm = pp_loop_store_generator(&err) != NULL;
     add_part(f->module, &f->n_modules, "tbb", has_executor("tbb"), "built without oneTBB");
     add_part(f->module, &f->n_modules, "npz", pp_files_reads(PP_FORMAT_NPZ), "built without libzip");
     add_part(f->module, &f->n_modules, "safetensors", pp_files_reads(PP_FORMAT_SAFETENSORS),
              "built without jansson");
     add_part(f->module, &f->n_modules, "memcheck", pp_memcheck_reads(),
              "reports are written, but not read: built without jansson");
+    add_part(f->module, &f->n_modules, "llvm", llvm, err.text);
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
         add_part(f->module, &f->n_modules, later[i], false, "not built into this library");
 }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tiers: runs of steps as one loop of code, from a generator of the tests that needs no compiler. The same
  * bits with and without it, and one piece of code for all sizes and numbers. */
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "devices/cpu/loop_store.h"
 #include "ppto/ops.h"
 #include "tests/support/context.h"
@@ -121,4 +125,113 @@ Test(tiers, compile_nothing_again_for_other_sizes_and_numbers)
     cr_expect_eq(pp_loop_store_facts().misses, before, "%d more",
                  (int)(pp_loop_store_facts().misses - before));
     ppto_context_destroy(ctx);
+}
+
+/* The statistics of a run of the text over f32[40, 129]. */
+static ppto_stats stats_of(const char *text, char **explained)
+{
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_tensor *x = ppto_input(g, "x", PPTO_F32, "40, 129");
+    ppto_tensor *r = ppto_expr(g, text);
+    ppto_program *p = NULL;
+    ppto_stats stats = {.size = sizeof stats};
+    ppto_array *in = ppto_array_fill(ctx, PPTO_F32, 2, (int64_t[]){40, 129}, "ones", NULL), *out = NULL;
+    cr_assert(x && r && in, "%s", ppto_error_text(NULL));
+    cr_assert_eq(ppto_compile(1, &r, &p), PPTO_OK);
+    cr_assert_eq(ppto_program_bind(p, 0, in), PPTO_OK);
+    cr_assert_eq(ppto_program_run(p, &out), PPTO_OK, "%s", ppto_error_text(NULL));
+    cr_assert_eq(ppto_program_stats(p, &stats), PPTO_OK);
+    cr_assert_eq(ppto_program_explain(p, PPTO_EXPLAIN_SUMMARY, false, explained), PPTO_OK);
+    ppto_array_release(in);
+    ppto_array_release(out);
+    ppto_program_destroy(p);
+    ppto_graph_destroy(g);
+    return stats;
+}
+
+Test(tiers, are_told_by_statistics_and_explanations)
+{
+    static const char *const tiers[] = {"interp", "jit"};
+    for (int i = 0; i < 2; i++) {
+        char *text = NULL;
+        open_tier(tiers[i]);
+        const ppto_stats s = stats_of("exp(x) * x + 1", &text);
+        cr_expect_str_eq(s.tier, tiers[i]);
+        cr_expect_eq(s.loops, (uint64_t)i);
+        cr_expect_eq(s.compiled_loops, (uint64_t)i);
+        cr_expect_eq(strstr(text, "machine code") != NULL, i == 1, "%s", text);
+        ppto_text_free(text);
+        ppto_context_destroy(ctx);
+    }
+}
+
+Test(tiers, need_no_module)
+{
+    char *text = NULL;
+    pp_loop_store_use(NULL);
+    setenv("PPTO_MODULE_PATH", "/nowhere", 1);
+    open_tier("jit");
+    cr_expect_str_eq(stats_of("exp(x) * x + 1", &text).tier, "interp");
+    ppto_text_free(text);
+    cr_assert_eq(ppto_runtime_info(ctx, false, &text), PPTO_OK);
+    cr_expect_not_null(strstr(text, "libppto-llvm.so"), "%s", text);
+    ppto_text_free(text);
+    ppto_context_destroy(ctx);
+}
+
+/* ---- a generator that takes its time ---- */
+
+static ppto_status slow_compile(const pp_loop *loop, const char *simd, void *(*alloc)(size_t), void **object,
+                                size_t *bytes, pp_error *err)
+{
+    usleep(20000);
+    return pp_generator_module.compile(loop, simd, alloc, object, bytes, err);
+}
+
+static pp_generator slow;
+
+static void open_slow(const char *tier)
+{
+    slow = pp_generator_module;
+    slow.compile = slow_compile;
+    pp_loop_store_use(&slow);
+    open_tier(tier);
+}
+
+static int in_child(void)
+{
+    open_tier("jit");
+    return run_text("exp(x) * t + a", 9, 30, 2, got) == 9 * 30 * 4 && pp_loop_store_facts().loops > 0 ? 0 : 1;
+}
+
+Test(tiers, let_a_process_fork_while_loops_are_compiled)
+{
+    open_slow("auto");
+    for (int k = 0; k < TEXTS; k++) run_text(texts[k], 9, 30, 2, got);
+    for (int i = 0; i < 8; i++) {
+        int status = -1;
+        const pid_t child = fork();
+        if (child == 0) {
+            const int failed = in_child();
+            ppto_context_destroy(ctx);
+            exit(failed);
+        }
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        cr_expect_eq(status, 0, "child %d: %x", i, (unsigned)status);
+    }
+    ppto_context_destroy(ctx);
+}
+
+Test(tiers, let_a_process_end_while_loops_are_compiled)
+{
+    int status = -1;
+    const pid_t child = fork();
+    if (child == 0) {
+        open_slow("auto");
+        for (int k = 0; k < TEXTS; k++) run_text(texts[k], 9, 30, 2, got);
+        usleep(10000);
+        exit(7);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 7, "%x", (unsigned)status);
 }
