@@ -52,6 +52,25 @@ static const pp_function *keep_function(pp_arena *arena, const pp_function *func
     return ok ? to : NULL;
 }
 
+/* A fold without some of its functions is a valid one. */
+static const pp_fold *keep_fold(pp_arena *arena, const pp_fold *fold)
+{
+    pp_fold *to = KEEP(arena, fold, 1);
+    if (to == NULL) return NULL;
+    const pp_function **const into[] = {&to->lift, &to->step, &to->join, &to->finish};
+    for (int i = 0; i < 4; i++)
+        if (*into[i] != NULL && (*into[i] = keep_function(arena, *into[i])) == NULL) return NULL;
+    return to;
+}
+
+static const pp_loop_fold *keep_folds(pp_arena *arena, const pp_loop_fold *folds, uint32_t n)
+{
+    pp_loop_fold *to = KEEP(arena, folds, n);
+    for (uint32_t i = 0; to != NULL && i < n; i++)
+        if ((to[i].fold = keep_fold(arena, folds[i].fold)) == NULL) return NULL;
+    return to;
+}
+
 ppto_status pp_loop_copy(pp_arena *arena, const pp_loop *loop, pp_loop *out)
 {
     *out = *loop;
@@ -62,8 +81,9 @@ ppto_status pp_loop_copy(pp_arena *arena, const pp_loop *loop, pp_loop *out)
     out->consts = KEEP(arena, loop->consts, loop->n_consts);
     out->tables = keep_tables(arena, loop->tables, loop->n_tables);
     out->callees = keep_callees(arena, loop->callees, loop->n_callees);
-    const bool ok =
-        out->in && out->out && out->code && out->operands && out->consts && out->tables && out->callees;
+    out->folds = keep_folds(arena, loop->folds, loop->n_folds);
+    const bool ok = out->folds && out->in && out->out && out->code && out->operands && out->consts &&
+                    out->tables && out->callees;
     return ok ? PPTO_OK : PPTO_E_NOMEM;
 }
 
@@ -97,11 +117,37 @@ static bool same_imm(const pp_loop *a, const pp_instr *x, const pp_loop *b, cons
     }
 }
 
+static uint64_t hash_of(const pp_function *function)
+{
+    return function != NULL ? function->hash : 0;
+}
+
+static bool same_fold(const pp_fold *a, const pp_fold *b)
+{
+    return a->n_states == b->n_states && a->n_inputs == b->n_inputs && a->joined == b->joined &&
+           a->position == b->position && a->law == b->law && memcmp(a->state, b->state, a->n_states) == 0 &&
+           hash_of(a->lift) == hash_of(b->lift) && hash_of(a->step) == hash_of(b->step) &&
+           hash_of(a->join) == hash_of(b->join) && hash_of(a->finish) == hash_of(b->finish);
+}
+
+static bool same_folds(const pp_loop_fold *a, const pp_loop_fold *b, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const pp_fold *f = a[i].fold;
+        if (!same_fold(f, b[i].fold) || a[i].first != b[i].first ||
+            memcmp(a[i].input, b[i].input, f->n_inputs * sizeof a[i].input[0]) != 0 ||
+            memcmp(a[i].out, b[i].out, f->n_states * sizeof a[i].out[0]) != 0)
+            return false;
+    }
+    return true;
+}
+
 bool pp_loop_equal(const pp_loop *a, const pp_loop *b)
 {
     const pp_pools left = pp_loop_pools(a), right = pp_loop_pools(b);
-    if (a->hash != b->hash || a->n_in != b->n_in || a->n_out != b->n_out || a->n_code != b->n_code ||
-        !same_streams(a->in, b->in, a->n_in) || !same_streams(a->out, b->out, a->n_out))
+    if (a->hash != b->hash || a->n_folds != b->n_folds || a->n_in != b->n_in || a->n_out != b->n_out ||
+        a->n_code != b->n_code || !same_streams(a->in, b->in, a->n_in) ||
+        !same_streams(a->out, b->out, a->n_out) || !same_folds(a->folds, b->folds, a->n_folds))
         return false;
     for (uint32_t i = 0; i < a->n_code; i++) {
         const pp_instr *x = &a->code[i], *y = &b->code[i];

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "devices/cpu/loop_cache.h"
 #include "devices/cpu/loop_copy.h"
 
 enum { BUCKETS = 1024, IDLE_LOOPS = 512, SETS = 4, NICE = 5 };
@@ -87,17 +88,40 @@ static ppto_status open_for(const char *simd, const pp_generator **out, pp_error
                : pp_fail(err, PPTO_E_UNSUPPORTED, "%s makes no code for %s", (*out)->name, simd);
 }
 
-/* With generating. */
-static ppto_status generate(entry *e, pp_loop_fn *fn, pp_error *err)
+typedef struct object {
+    void *at;
+    size_t bytes;
+} object;
+
+/* What an earlier process left; no generator of a test keeps anything. */
+static bool from_disk(entry *e, const pp_generator *g, pp_loop_fn *fn)
+{
+    object o = {0};
+    pp_error err = {0};
+    if (given != NULL || !pp_loop_cache_get(&e->loop, e->simd, g->name, &o.at, &o.bytes)) return false;
+    const bool good = g->load(o.at, o.bytes, &e->handle, fn, &err) == PPTO_OK;
+    if (!good) pp_loop_cache_drop(&e->loop, e->simd, g->name);
+    pp_free(o.at);
+    return good;
+}
+
+/* With generating. made: the object, when it was not on disk. */
+static ppto_status generate(entry *e, pp_loop_fn *fn, object *made, pp_error *err)
 {
     const pp_generator *g;
-    void *object = NULL;
-    size_t bytes = 0;
     PP_TRY(open_for(e->simd, &g, err));
-    ppto_status status = g->compile(&e->loop, e->simd, pp_alloc, &object, &bytes, err);
-    if (status == PPTO_OK) status = g->load(object, bytes, &e->handle, fn, err);
-    pp_free(object);
-    return status;
+    e->code.from_disk = from_disk(e, g, fn);
+    if (e->code.from_disk) return PPTO_OK;
+    PP_TRY(g->compile(&e->loop, e->simd, pp_alloc, &made->at, &made->bytes, err));
+    return g->load(made->at, made->bytes, &e->handle, fn, err);
+}
+
+/* With generating; after the code is there, since disks are slow. */
+static void to_disk(const entry *e, const object *made)
+{
+    pp_error err = {0};
+    if (given == NULL && made->at != NULL)
+        pp_loop_cache_put(&e->loop, e->simd, generator(&err)->name, made->at, made->bytes);
 }
 
 /* With generating; the entry is busy. */
@@ -106,16 +130,20 @@ static void compile(entry *e)
     pp_error err = {0};
     pp_loop_fn fn = NULL;
     const int64_t start = pp_clock_ns();
-    const ppto_status status = generate(e, &fn, &err);
+    object made = {0};
+    const ppto_status status = generate(e, &fn, &made, &err);
     if (!worked) worked = atexit(stop_for_good) == 0;
     e->code.compile_ns = pp_clock_ns() - start;
     pthread_mutex_lock(&table);
     facts.compile_ns += e->code.compile_ns;
     facts.refused += status != PPTO_OK;
+    facts.disk_hits += e->code.from_disk;
     e->busy = false;
     pthread_mutex_unlock(&table);
     /* release: the code is in memory before anyone can call it */
     if (status == PPTO_OK) atomic_store_explicit(&e->code.fn, fn, memory_order_release);
+    if (status == PPTO_OK) to_disk(e, &made);
+    pp_free(made.at);
 }
 
 /* With generating. */

@@ -42,6 +42,7 @@ const char *pp_loop_store_generator(pp_error *err);
 typedef struct pp_loop_facts {
     uint64_t hits, misses; /* loops asked for that were there, or were not */
     uint64_t refused;      /* the generator could not, and the interpreter does */
+    uint64_t disk_hits;    /* misses whose code was on disk (loop_cache.h) */
     int64_t compile_ns;
     uint32_t loops; /* in the store */
 } pp_loop_facts;
