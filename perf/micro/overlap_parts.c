@@ -10,10 +10,12 @@
  * programs on the same streams and threads, each batch begun when the one before has ended. One worker
  * computes, so that a machine of two CPUs has one left for the files. Beside it, in every round: what three
  * plain threads get (overlap_plain.h), and the processor time, which the CPUs of the machine must find room
- * for. Nothing is judged here. */
+ * for. Then the same from and to pipes at the pace of a device (overlap_paced.h), which take no processor
+ * time. Nothing is judged here. */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <ppto/ppto.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +23,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "overlap_paced.h"
 #include "overlap_plain.h"
 
 enum { ROWS = 256, COLUMNS = 1024, MOST = 64, LEAST_BLOCKS = 4, MOST_BLOCKS = 64, MOST_TURNS = 32 };
-enum { WIDTH = 72 };
+enum { WIDTH = 72, MOST_ROUNDS = 256 };
+#define PACE 0.02 /* seconds that a pipe takes for a batch */
 enum { LOAD, COMPUTE, STORE, PARTS };
 static const char *const names[PARTS] = {"load", "compute", "store"};
 
@@ -45,6 +49,8 @@ static ppto_context *ctx;
 static ppto_stream *streams[PARTS];
 static batch batches[MOST];
 static int n = 16;
+static bool by_pipes; /* the batches come and go by pipes, which serve one turn */
+static paced pipes;
 
 typedef struct turn {
     double part[PARTS], total, ratio;
@@ -101,13 +107,21 @@ static ppto_tensor *chain(ppto_tensor *x, const sizes *of)
     return ppto_broadcast_to(x, of->stores, ROWS, COLUMNS);
 }
 
+static ppto_tensor *source(ppto_graph *g, const batch *b, const sizes *of)
+{
+    if (!by_pipes) return ppto_open(g, b->in);
+    char path[112];
+    snprintf(path, sizeof path, "%s:f32[%lld,%d]", b->in, (long long)of->loads * ROWS, COLUMNS);
+    return ppto_open(g, path);
+}
+
 static void record(batch *b, const sizes *of)
 {
     ppto_graph *g = ppto_graph_create(ctx);
     ppto_tensor *t = NULL;
     for (int part = 0; part < PARTS; part++) {
         ppto_stream_push(g, streams[part]);
-        t = part == LOAD ? ppto_open(g, b->in) : part == COMPUTE ? chain(t, of) : ppto_sink(g, t, b->out);
+        t = part == LOAD ? source(g, b, of) : part == COMPUTE ? chain(t, of) : ppto_sink(g, t, b->out);
         ppto_stream_pop(g);
         must(ppto_event_record(g, streams[part], &b->event[part]) == PPTO_OK);
     }
@@ -117,7 +131,7 @@ static void record(batch *b, const sizes *of)
 
 static void record_all(const sizes *of)
 {
-    make_files(of->loads);
+    if (!by_pipes) make_files(of->loads);
     for (int i = 0; i < n; i++) record(&batches[i], of);
 }
 
@@ -129,23 +143,56 @@ static void forget_all(void)
     }
 }
 
+/* Files leave the page cache; pipes are made anew. */
+static void prepare(const sizes *of)
+{
+    static const char *in[MOST], *out[MOST];
+    if (!by_pipes) {
+        cool_all();
+        return;
+    }
+    for (int i = 0; i < n; i++) in[i] = batches[i].in, out[i] = batches[i].out;
+    const size_t bytes = (size_t)of->loads * ROWS * COLUMNS * sizeof(float);
+    pipes = (paced){.n = n, .in = in, .out = out, .bytes = bytes, .seconds = PACE};
+    must(paced_begin(&pipes));
+    record_all(of);
+}
+
+static void tidy(void)
+{
+    if (!by_pipes) return;
+    forget_all();
+    must(paced_end(&pipes));
+}
+
+/* ---- turns --------------------------------------------------------------------------------------- */
+
+static atomic_int untold; /* events of runs that have begun */
+
 static void note(void *when, ppto_status status)
 {
     *(double *)when = status == PPTO_OK ? now() : 0;
+    atomic_fetch_sub(&untold, 1);
 }
 
 static void start(batch *b, double when[PARTS])
 {
     must(ppto_program_start(b->program, NULL, &b->run) == PPTO_OK);
-    for (int part = 0; part < PARTS; part++)
+    for (int part = 0; part < PARTS; part++) {
+        atomic_fetch_add(&untold, 1);
         must(ppto_event_then(b->event[part], note, &when[part]) == PPTO_OK);
+    }
 }
 
-/* The run, and what notes its events: they are told in order. */
 static void finish(batch *b)
 {
     must(ppto_run_wait(b->run, -1) == PPTO_OK);
     ppto_run_release(b->run);
+}
+
+static void hear_all(void)
+{
+    while (atomic_load(&untold) != 0) usleep(100);
 }
 
 static double processor_time(void)
@@ -157,10 +204,10 @@ static double processor_time(void)
 }
 
 /* Seconds of every part over all batches. */
-static void in_turn(turn *of)
+static void in_turn(turn *of, const sizes *size)
 {
     double ends[MOST][PARTS] = {{0}}, begins[MOST];
-    cool_all();
+    prepare(size);
     of->busy = processor_time();
     for (int i = 0; i < n; i++) {
         begins[i] = now();
@@ -168,7 +215,8 @@ static void in_turn(turn *of)
         finish(&batches[i]);
     }
     of->busy = processor_time() - of->busy;
-    usleep(10000); /* the last event is told */
+    hear_all();
+    tidy();
     for (int part = 0; part < PARTS; part++) {
         of->part[part] = 0;
         for (int i = 0; i < n; i++)
@@ -176,14 +224,15 @@ static void in_turn(turn *of)
     }
 }
 
-static void overlapped(turn *of)
+static void overlapped(turn *of, const sizes *size)
 {
-    cool_all();
+    prepare(size);
     double begin = now();
     for (int i = 0; i < n; i++) start(&batches[i], of->when[i]);
     for (int i = 0; i < n; i++) finish(&batches[i]);
     of->total = now() - begin;
-    usleep(10000);
+    hear_all();
+    tidy();
     for (int i = 0; i < n; i++)
         for (int part = 0; part < PARTS; part++) of->when[i][part] -= begin;
 }
@@ -258,21 +307,27 @@ static double start_up(const double part[PARTS])
     return (sum_of(part) - longest(part)) / n;
 }
 
-static void report(const turn *r)
+static void report_plain(const turn *r)
 {
     const plain_times *plain = &r->plain;
     double bound = plain->together / longest(plain->alone);
+    printf(
+        "plain threads alone %.2f, %.2f and %.2f ms, at once %.2f: %.2f of the longest, of which the overlap "
+        "is %.2f\n",
+        1e3 * plain->alone[LOAD], 1e3 * plain->alone[COMPUTE], 1e3 * plain->alone[STORE],
+        1e3 * plain->together, bound, r->ratio / bound);
+}
+
+static void report(const turn *r)
+{
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    for (int i = 0; i < PARTS; i++)
-        printf("%-8s %8.2f ms for %d batches, as a plain thread %8.2f ms\n", names[i], 1e3 * r->part[i], n,
-               1e3 * plain->alone[i]);
+    for (int i = 0; i < PARTS; i++) printf("%-8s %8.2f ms for %d batches\n", names[i], 1e3 * r->part[i], n);
     printf("in turn  %8.2f ms, %.2f ms of processor time: %ld CPUs need %.2f of the longest part for it\n",
            1e3 * sum_of(r->part), 1e3 * r->busy, cpus, r->busy / (double)cpus / longest(r->part));
-    printf("plain    %8.2f ms, the three threads at once: %.2f of the longest of them\n",
-           1e3 * plain->together, bound);
-    printf("overlap  %8.2f ms: %.2f of the longest part and the start-up (%.2f ms); %.2f of what plain "
-           "threads get\n",
-           1e3 * r->total, r->ratio, 1e3 * start_up(r->part), r->ratio / bound);
+    printf("overlap  %8.2f ms: %.2f of the longest part and the start-up (%.2f ms)\n", 1e3 * r->total,
+           r->ratio, 1e3 * start_up(r->part));
+    if (!by_pipes) report_plain(r);
+    timeline(r);
 }
 
 static int by_ratio(const void *a, const void *b)
@@ -284,17 +339,16 @@ static int by_ratio(const void *a, const void *b)
 /* ---- making the parts equal --------------------------------------------------------------------- */
 
 /* The least of several turns: who else uses the machine only adds to a part. */
-static void measure(const sizes *of, double part[PARTS])
+static void measure(const sizes *of, int turns, double part[PARTS])
 {
     static turn one;
-    record_all(of);
-    in_turn(&one); /* makes plans, and writes find no room yet */
-    for (int i = 0; i < 5; i++) {
-        in_turn(&one);
+    if (!by_pipes) record_all(of);
+    for (int i = 0; i <= turns; i++) { /* the first makes plans, and writes find no room yet */
+        in_turn(&one, of);
         for (int k = 0; k < PARTS; k++)
-            if (i == 0 || one.part[k] < part[k]) part[k] = one.part[k];
+            if (i <= 1 || one.part[k] < part[k]) part[k] = one.part[k];
     }
-    forget_all();
+    if (!by_pipes) forget_all();
 }
 
 static int64_t scaled(int64_t blocks, double to, double from)
@@ -303,20 +357,22 @@ static int64_t scaled(int64_t blocks, double to, double from)
     return more < LEAST_BLOCKS ? LEAST_BLOCKS : more > MOST_BLOCKS ? MOST_BLOCKS : more;
 }
 
-static sizes make_equal(void)
+static sizes make_equal(int turns)
 {
     double one[PARTS], two[PARTS];
     sizes of = {LEAST_BLOCKS, LEAST_BLOCKS, 1};
-    measure(&of, one);
+    measure(&of, turns, one);
     double to = one[LOAD] > one[STORE] ? one[LOAD] : one[STORE];
-    of.loads = scaled(of.loads, to, one[LOAD]);
-    of.stores = scaled(of.stores, to, one[STORE]);
-    measure(&of, one);
-    of.rounds = 5;
-    measure(&of, two);
-    double each = (two[COMPUTE] - one[COMPUTE]) / 4, other = (two[LOAD] + two[STORE]) / 2;
+    if (!by_pipes) {
+        of.loads = scaled(of.loads, to, one[LOAD]);
+        of.stores = scaled(of.stores, to, one[STORE]);
+        measure(&of, turns, one);
+    }
+    of.rounds = 9;
+    measure(&of, turns, two);
+    double each = (two[COMPUTE] - one[COMPUTE]) / (of.rounds - 1), other = (two[LOAD] + two[STORE]) / 2;
     int rounds = each > 0 ? 1 + (int)((other - one[COMPUTE]) / each + 0.5) : 1;
-    of.rounds = rounds < 1 ? 1 : rounds > 64 ? 64 : rounds;
+    of.rounds = rounds < 1 ? 1 : rounds > MOST_ROUNDS ? MOST_ROUNDS : rounds;
     return of;
 }
 
@@ -324,58 +380,58 @@ static sizes make_equal(void)
 
 static void take_turns(const sizes *of, turn *all, int turns)
 {
-    record_all(of);
-    in_turn(&all[0]);
+    if (!by_pipes) record_all(of);
+    in_turn(&all[0], of);
     for (int i = 0; i < turns; i++) {
-        in_turn(&all[i]);
-        overlapped(&all[i]);
+        in_turn(&all[i], of);
+        overlapped(&all[i], of);
         all[i].ratio = all[i].total / (longest(all[i].part) + start_up(all[i].part));
-        plain_turn(&all[i], of);
+        if (!by_pipes) plain_turn(&all[i], of);
     }
-    forget_all();
+    if (!by_pipes) forget_all();
     qsort(all, (size_t)turns, sizeof *all, by_ratio);
 }
 
-static void make_places(char *folder)
+static void compare(const char *what, int turns)
 {
-    must(mkdtemp(folder) != NULL);
-    for (int i = 0; i < n; i++) {
-        snprintf(batches[i].in, sizeof batches[i].in, "%s/in%d.npy", folder, i);
-        snprintf(batches[i].out, sizeof batches[i].out, "%s/out%d.npy", folder, i);
-    }
-    for (int i = 0; i < PARTS; i++)
-        streams[i] = ppto_stream_create(ctx, names[i], i == COMPUTE ? PPTO_STREAM_CPU : PPTO_STREAM_IO);
+    static turn all[MOST_TURNS];
+    const sizes of = make_equal(by_pipes ? 1 : 5);
+    take_turns(&of, all, turns);
+    printf(
+        "%s: a batch loads %lld MiB, computes %d operators, stores %lld MiB; %d turns, ratios %.2f to %.2f, "
+        "the median:\n",
+        what, (long long)of.loads, 2 * of.rounds + 2, (long long)of.stores, turns, all[0].ratio,
+        all[turns - 1].ratio);
+    report(&all[turns / 2]);
 }
 
-static bool remove_places(const char *folder)
+static void name_all(const char *folder, const char *ending)
 {
-    cool_all();
-    for (int i = 0; i < n; i++) unlink(batches[i].in);
-    for (int i = 0; i < PARTS; i++) ppto_stream_destroy(streams[i]);
-    return rmdir(folder) == 0;
+    for (int i = 0; i < n; i++) {
+        snprintf(batches[i].in, sizeof batches[i].in, "%s/in%d.%s", folder, i, ending);
+        snprintf(batches[i].out, sizeof batches[i].out, "%s/out%d.%s", folder, i, ending);
+    }
 }
 
 int main(int argc, char **argv)
 {
-    static turn all[MOST_TURNS];
     char folder[] = "overlap-XXXXXX";
     ppto_options options = PPTO_OPTIONS_INIT;
     int turns = argc > 2 ? atoi(argv[2]) : 7;
     options.threads = 1;
     if (argc > 1) n = atoi(argv[1]);
     if (n < 1 || n > MOST || turns < 1 || turns > MOST_TURNS) return 2;
-    must(ppto_context_create(&ctx, &options) == PPTO_OK);
-    make_places(folder);
-    const sizes of = make_equal();
-    take_turns(&of, all, turns);
-    printf(
-        "a batch loads %lld MiB, computes %d operators, stores %lld MiB; %d turns, ratios %.2f to %.2f, the "
-        "median:\n",
-        (long long)of.loads, 2 * of.rounds + 2, (long long)of.stores, turns, all[0].ratio,
-        all[turns - 1].ratio);
-    report(&all[turns / 2]);
-    timeline(&all[turns / 2]);
-    bool gone = remove_places(folder);
+    must(ppto_context_create(&ctx, &options) == PPTO_OK && mkdtemp(folder) != NULL);
+    for (int i = 0; i < PARTS; i++)
+        streams[i] = ppto_stream_create(ctx, names[i], i == COMPUTE ? PPTO_STREAM_CPU : PPTO_STREAM_IO);
+    name_all(folder, "npy");
+    compare("files", turns);
+    cool_all();
+    for (int i = 0; i < n; i++) unlink(batches[i].in);
+    by_pipes = true;
+    name_all(folder, "raw");
+    compare("pipes at a pace", turns);
+    for (int i = 0; i < PARTS; i++) ppto_stream_destroy(streams[i]);
     ppto_context_destroy(ctx);
-    return gone ? 0 : 1;
+    return rmdir(folder) == 0 ? 0 : 1;
 }
