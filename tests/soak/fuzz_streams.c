@@ -1,69 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random graphs with streams, events, failures, cancels and deadlines, run by the simulator, up to four at
- * once: the order of runs, tasks, completions, signals and cancels comes from the seed alone, and time is
- * virtual.
+ * Random graphs with streams, events, sources, sinks, failures, cancels and deadlines, run by the simulator,
+ * up to four at once: the order of runs, tasks, completions, reads and writes, signals and cancels comes from
+ * the seed alone, and time is virtual.
  *
  *   fuzz_streams [--seeds N] [--seed S]
  *
  * Every seed records its graphs twice, with streams and without, and runs them all: with streams together,
  * waiting for one another's events. Then: every task ran at most once and after all its step needs; every
  * event ended; every callback was called once; outputs that are there have the bits of the run without
- * streams, and all are there when the run says OK; pool and heap are as before. 0 = passed; a seed that fails
- * is named and can be run alone. */
+ * streams, and all are there when the run says OK; a file is the old one or has these bits, and is there when
+ * the run, or the event behind it, says OK; a run that is alone takes no more memory than its plan says;
+ * pool, heap, folder and descriptors are as before. 0 = passed; a seed that fails is named and can be run
+ * alone. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_case.h"
+#include "fuzz_files.h"
 #include "ppto/ops.h"
-#include "runtime/sync.h"
-#include "scheduler/executor.h"
 
-enum { MOST_OPS = 14, MOST_STREAMS = 3, MOST_EVENTS = 12, MOST_OUTPUTS = 4, MOST_RUNS = 4, N = 12 };
+enum { MOST_OPS = 14, MOST_FILES = 2, N = 12 };
 
-static uint64_t state, failures_seen, digest; /* digest: of all draws the world saw, in order */
+static uint64_t state, digest; /* digest: of all draws the world saw, in order */
 static ppto_context *simulated, *plain;
 
 static uint32_t draw(uint32_t n)
 {
     state = state * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(state >> 33) % n;
-}
-
-/* ---- a case: what is recorded ---- */
-
-typedef struct fuzz_case {
-    uint64_t seed;
-    ppto_stream *stream[MOST_STREAMS];
-    uint32_t n_streams;
-    ppto_event event[MOST_EVENTS];
-    bool user[MOST_EVENTS], ended[MOST_EVENTS]; /* user events: signalled */
-    ppto_status signal[MOST_EVENTS];
-    uint32_t n_events;
-    uint32_t n_runs, n_outputs[MOST_RUNS];
-    bool never;            /* some user event is never signalled */
-    uint32_t cancel_after; /* turns of the world; UINT32_MAX: never */
-    atomic_int called;
-    int registered;
-    ppto_run *run[MOST_RUNS]; /* NULL: it could not be started */
-    atomic_bool started;      /* all of them */
-    pp_sim_world world;
-} fuzz_case;
-
-typedef struct fuzz_run { /* one of them, and the same without streams */
-    ppto_graph *graph, *other;
-    ppto_program *p, *q;
-    bool wrong; /* an index is out of range */
-    ppto_policy policy;
-    ppto_status with, without;
-    ppto_array *a[MOST_OUTPUTS], *b[MOST_OUTPUTS];
-} fuzz_run;
-
-static int complain(const fuzz_case *c, const char *what)
-{
-    fprintf(stderr, "seed %llu: %s (%s)\n", (unsigned long long)c->seed, what, ppto_error_text(NULL));
-    failures_seen++;
-    return 1;
 }
 
 static void count_call(void *arg, ppto_status status)
@@ -114,15 +80,56 @@ static void sync_points(fuzz_case *c, ppto_graph *g, bool streams)
     }
 }
 
+static void push(const fuzz_case *c, ppto_graph *g, bool streams, uint32_t on)
+{
+    if (streams && on < c->n_streams) (void)ppto_stream_push(g, c->stream[on]);
+}
+
+static void pop(const fuzz_case *c, ppto_graph *g, bool streams, uint32_t on)
+{
+    if (streams && on < c->n_streams) (void)ppto_stream_pop(g);
+}
+
+static uint32_t record_sources(const fuzz_case *c, ppto_graph *g, bool streams, ppto_tensor **values)
+{
+    uint32_t n = draw(MOST_FILES + 1);
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t which = draw(FILE_SOURCES), on = draw(c->n_streams + 1);
+        push(c, g, streams, on);
+        values[k] = ppto_open(g, files_source(which));
+        pop(c, g, streams, on);
+    }
+    return n;
+}
+
+/* Without streams it is an array, to compare with. */
+static void record_sink(fuzz_case *c, ppto_graph *g, bool streams, uint32_t run, uint32_t i, ppto_tensor **y)
+{
+    bool wanted = draw(3) == 0;
+    uint32_t on = draw(c->n_streams + 1), event = draw(2);
+    if (!wanted || !streams) return;
+    c->sink[run][i] = true;
+    c->behind[run][i] = MOST_EVENTS;
+    push(c, g, true, on);
+    *y = ppto_sink(g, *y, files_result(run, i));
+    pop(c, g, true, on);
+    if (event == 0 || on == c->n_streams || c->n_events == MOST_EVENTS) return;
+    uint64_t keep = state;
+    c->behind[run][i] = c->n_events;
+    if (ppto_event_record(g, c->stream[on], &c->event[c->n_events]) == PPTO_OK) new_event(c, false);
+    state = keep;
+}
+
 /* The same operators with streams and without: both draw the same numbers for them. */
 static ppto_program *record(fuzz_case *c, bool streams, uint32_t which_run, ppto_graph **graph)
 {
-    ppto_tensor *values[MOST_OPS + 2], *outputs[MOST_OUTPUTS];
+    ppto_tensor *values[MOST_OPS + MOST_FILES + 2], *outputs[MOST_OUTPUTS];
     ppto_graph *g = *graph = ppto_graph_create(streams ? simulated : plain);
     ppto_tensor *index = ppto_input(g, "i", PPTO_I64, "1");
     uint32_t n = 0, ops = 2 + draw(MOST_OPS - 1);
     values[n++] = ppto_input(g, "x", PPTO_F32, "12");
     values[n++] = ppto_input(g, "y", PPTO_F32, "12");
+    n += record_sources(c, g, streams, values + n);
     for (uint32_t k = 0; k < ops; k++) {
         uint64_t keep = state; /* what sync points draw is not seen by the operators */
         state ^= k * 0x9e3779b97f4a7c15u;
@@ -130,13 +137,16 @@ static ppto_program *record(fuzz_case *c, bool streams, uint32_t which_run, ppto
         state = keep;
         uint32_t on = draw(c->n_streams + 1), a = draw(n), b = draw(n), which = draw(60);
         if (which == 8 && draw(2) == 0) which = 0;
-        if (streams && on < c->n_streams) ppto_stream_push(g, c->stream[on]);
+        push(c, g, streams, on);
         values[n] = operation(g, values[a], values[b], index, which < 9 ? which : which % 8);
         n++;
-        if (streams && on < c->n_streams) ppto_stream_pop(g);
+        pop(c, g, streams, on);
     }
     uint32_t n_outputs = c->n_outputs[which_run] = 1 + draw(MOST_OUTPUTS);
-    for (uint32_t i = 0; i < n_outputs; i++) outputs[i] = values[i == 0 ? n - 1 : draw(n)];
+    for (uint32_t i = 0; i < n_outputs; i++) {
+        outputs[i] = values[i == 0 ? n - 1 : draw(n)];
+        record_sink(c, g, streams, which_run, i, &outputs[i]);
+    }
     ppto_program *p = NULL;
     if (ppto_compile(n_outputs, outputs, &p) != PPTO_OK) complain(c, "compile");
     return p;
@@ -187,60 +197,8 @@ static bool turn(void *arg, uint64_t drawn)
         c->cancel_after = UINT32_MAX;
         return true;
     }
-    return signal_one(c, drawn >> 8);
-}
-
-/* ---- what must be true ---- */
-
-static void check_log(const fuzz_case *c, const ppto_program *p)
-{
-    static uint32_t seen[256], done_at[256];
-    const pp_schedule *steps = p->instance ? p->instance->schedule : &p->plan->schedule;
-    if (steps->steps.n > 256) return;
-    memset(seen, 0, sizeof seen);
-    for (size_t i = 0; i < p->log_n; i++) {
-        const pp_task_record *r = &p->log.at[i];
-        for (size_t k = 0; k < i; k++)
-            if (p->log.at[k].step == r->step && p->log.at[k].phase == r->phase &&
-                p->log.at[k].task == r->task)
-                complain(c, "a task ran twice");
-        for (uint32_t k = steps->first_need[r->step]; k < steps->first_need[r->step + 1]; k++)
-            if (seen[steps->needs.at[k]] == 0 || done_at[steps->needs.at[k]] > i)
-                complain(c, "a task ran before what it needs");
-        seen[r->step]++;
-        done_at[r->step] = (uint32_t)i;
-    }
-}
-
-static bool is_recorded_here(const ppto_program *p, ppto_event event)
-{
-    for (size_t i = 0; p->sync && i < p->sync->n_syncs; i++)
-        if (pp_event_id(p->sync->events[i]) == event.id && p->plan->flat.syncs.at[i].kind == PP_SYNC_RECORD)
-            return true;
-    return false;
-}
-
-static void check_events(const fuzz_case *c, const ppto_program *p)
-{
-    for (uint32_t i = 0; i < c->n_events; i++) {
-        ppto_event_state at;
-        ppto_poison poison;
-        if (ppto_event_query(c->event[i], &at) != PPTO_OK) complain(c, "query");
-        if (!c->user[i] && is_recorded_here(p, c->event[i]) && at != PPTO_EVENT_DONE &&
-            at != PPTO_EVENT_POISONED)
-            complain(c, "an event did not end");
-        if (at == PPTO_EVENT_POISONED && (ppto_event_poison(c->event[i], &poison) != PPTO_OK ||
-                                          poison.status == PPTO_OK || !poison.text[0]))
-            complain(c, "a poison without origin");
-    }
-    for (uint32_t i = 0; i < c->n_streams; i++)
-        if (c->stream[i]->first) complain(c, "a stream is still taken");
-}
-
-static bool same_bits(const ppto_array *a, const ppto_array *b)
-{
-    ppto_comparison difference;
-    return ppto_compare(a, b, 0, 0, &difference) == PPTO_OK && difference.equal;
+    if (drawn & 1 && files_move(&c->world.now_ns)) return true;
+    return signal_one(c, drawn >> 8) || files_move(&c->world.now_ns);
 }
 
 /* ---- one seed ---- */
@@ -250,7 +208,8 @@ static void start(fuzz_case *c, fuzz_run *r, uint32_t i)
     ppto_run_options options = PPTO_RUN_OPTIONS_INIT;
     r->policy = options.policy = draw(2) == 0 ? PPTO_FAIL_FAST : PPTO_KEEP_GOING;
     options.priority = (int)draw(3);
-    if (c->never || draw(4) == 0) options.deadline_ns = INT64_C(1000000000000000);
+    if (c->never || draw(4) == 0) /* so far apart that the moments of the starts do not matter */
+        options.deadline_ns = (i + 1) * INT64_C(1000000000000000);
     r->with = ppto_program_start(r->p, &options, &c->run[i]);
     if (r->with != PPTO_OK) pp_executor_left(simulated->executor); /* it is not waited for */
 }
@@ -271,19 +230,6 @@ static void run_streams(fuzz_case *c, fuzz_run *runs)
     atomic_store(&c->started, true);
     for (uint32_t i = 0; i < c->n_runs; i++) finish(c, &runs[i], i);
     for (uint32_t i = 0; i < c->n_runs; i++) ppto_run_release(c->run[i]);
-}
-
-/* others: some run fails by itself, and may hand its failure on. */
-static void compare(const fuzz_case *c, const fuzz_run *r, uint32_t i, bool others)
-{
-    if (!c->run[i]) return;
-    if (!others && r->with == PPTO_E_VALUE) complain(c, "a failure without a reason");
-    if (r->without != PPTO_OK && r->with == PPTO_OK) complain(c, "a failure was lost");
-    for (uint32_t k = 0; k < c->n_outputs[i]; k++) {
-        if (r->with == PPTO_OK && !r->a[k]) complain(c, "an output is missing");
-        if (r->a[k] && r->b[k] && !same_bits(r->a[k], r->b[k]))
-            complain(c, "other bits than without streams");
-    }
 }
 
 static void tidy(fuzz_case *c)
@@ -309,11 +255,25 @@ static void record_all(fuzz_case *c, fuzz_run *runs)
     }
 }
 
+/* Also when something fails, what does not depend on it is there to compare with. */
+static ppto_status run_plain(ppto_program *q, ppto_array **outputs)
+{
+    ppto_run_options options = PPTO_RUN_OPTIONS_INIT;
+    ppto_run *run = NULL;
+    options.policy = PPTO_KEEP_GOING;
+    PP_TRY(ppto_program_start(q, &options, &run));
+    ppto_status status = ppto_run_wait(run, -1);
+    (void)ppto_run_outputs(run, outputs);
+    ppto_run_release(run);
+    return status;
+}
+
 static void check_all(const fuzz_case *c, fuzz_run *runs)
 {
     bool fails = false;
+    files_are_there(true);
     for (uint32_t i = 0; i < c->n_runs; i++) {
-        runs[i].without = ppto_program_run(runs[i].q, runs[i].b);
+        runs[i].without = run_plain(runs[i].q, runs[i].b);
         fails = fails || runs[i].without != PPTO_OK;
     }
     for (uint32_t i = 0; i < c->n_runs; i++) {
@@ -321,6 +281,7 @@ static void check_all(const fuzz_case *c, fuzz_run *runs)
         check_log(c, runs[i].p);
         check_events(c, runs[i].p);
         compare(c, &runs[i], i, fails);
+        check_files(c, &runs[i], i);
     }
 }
 
@@ -382,6 +343,7 @@ static uint64_t one_seed(uint64_t seed)
     c.world = (pp_sim_world){.turn = turn, .arg = &c, .now_ns = pp_clock_ns(), .runs = c.n_runs};
     simulated->executor->seed = seed;
     pp_executor_simulate(simulated->executor, &c.world);
+    if (!files_case_begin(seed, c.world.now_ns)) complain(&c, "no engine");
     run_streams(&c, runs);
     check_all(&c, runs);
     for (uint32_t i = 0; i < c.n_runs; i++)
@@ -389,6 +351,7 @@ static uint64_t one_seed(uint64_t seed)
     digest = pp_hash_mix(digest, kinds);
     tidy(&c);
     pp_executor_simulate(simulated->executor, NULL);
+    files_case_end();
     drop(&c, runs);
     end_events(&c);
     for (uint32_t i = 0; i < c.n_runs; i++) {
@@ -420,7 +383,7 @@ int main(int argc, char **argv)
     int64_t live = pp_heap_count().live;
     simulated = context_with("sim");
     plain = context_with("serial");
-    if (!simulated || !plain) return 1;
+    if (!simulated || !plain || !files_begin(simulated)) return 1;
     for (uint64_t seed = first; seed < first + seeds && failures_seen < 10; seed++) {
         kinds |= one_seed(seed);
         if (seed % 50000 == 0) {
@@ -431,11 +394,16 @@ int main(int argc, char **argv)
     if (simulated->syncs->rows.n > MOST_EVENTS || simulated->syncs->streams) failures_seen++;
     ppto_context_destroy(simulated);
     ppto_context_destroy(plain);
+    if (!files_end()) {
+        fprintf(stderr, "files or descriptors are left\n");
+        failures_seen++;
+    }
     if (pp_heap_count().live != live) {
         fprintf(stderr, "%lld blocks are left\n", (long long)(pp_heap_count().live - live));
         failures_seen++;
     }
-    printf("%llu seeds, %llu failures, kinds of ends %llx, digest %llx\n", (unsigned long long)seeds,
-           (unsigned long long)failures_seen, (unsigned long long)kinds, (unsigned long long)digest);
+    printf("%llu seeds, %llu failures, %llu files, kinds of ends %llx, digest %llx\n",
+           (unsigned long long)seeds, (unsigned long long)failures_seen, (unsigned long long)files_seen,
+           (unsigned long long)kinds, (unsigned long long)digest);
     return failures_seen != 0;
 }
