@@ -72,6 +72,7 @@ static bool same_bits(const ppto_array *a, const ppto_array *b)
 void compare(const fuzz_case *c, const fuzz_run *r, uint32_t i, bool others)
 {
     if (!c->run[i]) return;
+    if (r->with > PPTO_OK) complain(c, "a status that is none");
     if (!others && r->with == PPTO_E_VALUE) complain(c, "a failure without a reason");
     if (r->without != PPTO_OK && r->with == PPTO_OK) complain(c, "a failure was lost");
     for (uint32_t k = 0; k < c->n_outputs[i]; k++) {
