@@ -27,19 +27,19 @@ PPTO_API ppto_tensor *ppto_input_at(ppto_site site, ppto_graph *graph, const cha
                                     const char *dims);
 #define ppto_input(graph, name, dtype, dims) ppto_input_at(PPTO_HERE, graph, name, dtype, dims)
 /* A file as a lazy source: an input that is bound already, to ppto_array_open of the path. Only the header is
- * read now. A run in one piece reads the sources of a stream (the one that is pushed here) when that stream
- * is its own, and then leaves it to the next run. A graph with streams runs in one piece unless that would
- * exceed the memory limit; a run that goes by pieces keeps all its streams to its end, and nothing overlaps
- * with it. The name among the inputs is "source1", "source2", … in the order of the calls; a program may bind
- * another array of the type there. returns NULL, with the graph's error: as ppto_array_open; E_VALUE for an
- * empty path */
+ * read now. A run in one piece loads it in a step of the stream that is pushed here (of none: when all its
+ * streams are its own), and computes meanwhile what does not need it. A graph with streams runs in one piece
+ * unless that would exceed the memory limit; a run that goes by pieces keeps streams longer, and nothing
+ * overlaps with it. The name among the inputs is "source1", "source2", … in the order of the calls; a program
+ * may bind another array of the type there. returns NULL, with the graph's error: as ppto_array_open; E_VALUE
+ * for an empty path */
 PPTO_API ppto_tensor *ppto_open_at(ppto_site site, ppto_graph *graph, const char *path);
 #define ppto_open(graph, path) ppto_open_at(PPTO_HERE, graph, path)
 /* A lazy sink: the value again; a program that has this tensor among its outputs writes it to a file of that
- * name, as by ppto_program_bind_sink, and its place among the outputs of a run is NULL. What the stream that
- * is pushed here records after it (an event) comes after the file is there. Of a sink of a sink both are to
- * be outputs. returns NULL, with the graph's error: E_VALUE for a NULL, an empty path, a tensor of another
- * graph */
+ * name in a step, as by ppto_program_bind_sink, and its place among the outputs of a run is NULL. An event
+ * that the stream that is pushed here records after it happens when the file is there. Of a sink of a sink
+ * both are to be outputs. returns NULL, with the graph's error: E_VALUE for a NULL, an empty path, a tensor
+ * of another graph */
 PPTO_API ppto_tensor *ppto_sink_at(ppto_site site, ppto_graph *graph, ppto_tensor *tensor, const char *path);
 #define ppto_sink(graph, tensor, path) ppto_sink_at(PPTO_HERE, graph, tensor, path)
 /* A number bound at run with ppto_number or ppto_integer; weak. */

@@ -16,7 +16,9 @@
  *   worker: leave  the end of pp_dispatch_slot_main, which wakes a resting caller
  *   caller: rest   rest and take_back of dispatch_threads.c, with the count of waits begun meanwhile
  *   caller: shut   collect of dispatch_threads.c: takes back what no thread began, waits for the others
- *   completer      pp_dispatch_complete (dispatch.c): takes the task from `withdraw`, later settles it
+ *   completer      pp_dispatch_complete (dispatch.c): takes the task from `withdraw`, later settles it; with
+ *                  -DASKED step 4 is a file's (file_steps.c): taking back only asks, and it is completed as
+ *                  withdrawn (PP_STEP_WITHDRAWN) when the engine has let go
  *   canceller      the flag of pp_run_options.cancel, then pp_dispatch_wake
  *   failure        note_failure of dispatch_task.c
  *
@@ -59,6 +61,7 @@
 
 byte settled, ready, ran, armed, spoiled; /* bit sets of steps */
 bool looking, begun; /* the caller takes back; a wait began meanwhile */
+bool asked;          /* step 4 to end */
 bool cancel, failed, absent;
 bool caller_waits, signalled, returned;
 byte place[WORKERS]; /* 0 free, 1 submitted, 2 inside */
@@ -286,11 +289,15 @@ back: /* take_back: without the lock, one step after the other */
     atomic {
         if
         :: (armed & BIT(4)) != 0 ->
+#ifdef ASKED
+            asked = true
+#else
             armed = armed & ~BIT(4);
             spoiled = spoiled | BIT(4);
             propagate(4, i);
             wake(0, i);
             took = true
+#endif
         :: else
         fi
     }
@@ -351,6 +358,8 @@ end_wait:
     :: atomic { !absent && (armed & BIT(1)) != 0 -> armed = armed & ~BIT(1); t = 1 }
         atomic { propagate(t, i); wake(0, i); t = 0 }
     :: atomic { !absent && (armed & BIT(4)) != 0 -> armed = armed & ~BIT(4); t = 4 }
+        atomic { propagate(t, i); wake(0, i); t = 0 }
+    :: atomic { asked && (armed & BIT(4)) != 0 -> armed = armed & ~BIT(4); spoiled = spoiled | BIT(4); t = 4 }
         atomic { propagate(t, i); wake(0, i); t = 0 }
     od
 }

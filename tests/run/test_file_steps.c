@@ -418,6 +418,41 @@ Test(file_steps, a_file_that_cannot_be_stored_is_named_with_its_place)
     ppto_graph_destroy(g);
 }
 
+/* A file that is on no stream is read when the streams of its run are: here what an earlier run stored. */
+Test(file_steps, a_file_on_no_stream_is_read_after_the_runs_before)
+{
+    const char *out = file_of_ones("out.npy");
+    ppto_graph *g = ppto_graph_create(ctx), *h = ppto_graph_create(ctx);
+    ppto_program *p = NULL, *q = NULL;
+    ppto_event go;
+    ppto_array *z = NULL;
+    cr_assert_eq(ppto_event_create_user(ctx, &go), PPTO_OK);
+    cr_assert_eq(ppto_stream_wait(g, s, go), PPTO_OK);
+    ppto_stream_push(g, s);
+    ppto_tensor *y = ppto_sink(g, ppto_add(ppto_open(g, out), ppto_float(g, 1)), out);
+    ppto_stream_pop(g);
+    cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+    ppto_tensor *x = ppto_open(h, out);
+    ppto_stream_push(h, s);
+    y = ppto_neg(x);
+    ppto_stream_pop(h);
+    cr_assert_eq(ppto_compile(1, &y, &q), PPTO_OK, "%s", ppto_error_text(ctx));
+    ppto_run *first = start(p, NULL), *second = start(q, NULL);
+    cr_expect_eq(ppto_event_signal(go, PPTO_OK), PPTO_OK);
+    cr_expect_eq(ppto_run_wait(first, -1), PPTO_OK, "%s", ppto_run_error(first));
+    cr_expect_eq(ppto_run_wait(second, -1), PPTO_OK, "%s", ppto_run_error(second));
+    cr_assert_eq(ppto_run_outputs(second, &z), PPTO_OK);
+    cr_expect_eq(first_of(z), -2.0f);
+    ppto_array_release(z);
+    ppto_run_release(first);
+    ppto_run_release(second);
+    ppto_event_release(go);
+    ppto_program_destroy(p);
+    ppto_program_destroy(q);
+    ppto_graph_destroy(g);
+    ppto_graph_destroy(h);
+}
+
 /* ---- kinds of files ------------------------------------------------------------------------------ */
 
 static void write_text(const char *path, const char *text)
