@@ -98,6 +98,14 @@ static ppto_status value_places(pp_region *r, const uint8_t *cheap, uint8_t *in_
     return PPTO_OK;
 }
 
+static ppto_status row_place(pp_region *r, uint32_t prim)
+{
+    pp_place place = place_like(r, PP_AT_ROW, prim, pp_flat_type(r->flat, prim)->dtype);
+    place.cut = false; /* all of it is one row */
+    r->row_of[prim] = (uint32_t)r->places.n;
+    return add_place(r, place);
+}
+
 static ppto_status make_places(pp_region *r)
 {
     size_t n = r->flat->prims.n;
@@ -110,6 +118,7 @@ static ppto_status make_places(pp_region *r)
             status = input_place(r, id);
         else if (r->trace.cross[id])
             status = p->kind == PP_P_REDUCE ? state_places(r, id) : carry_places(r, id);
+        if (status == PPTO_OK && r->trace.kept[id]) status = row_place(r, id);
     }
     find_cheap(r, cheap);
     if (status == PPTO_OK) status = value_places(r, cheap, cheap + n);
@@ -154,7 +163,8 @@ static bool is_cut_output(const pp_region *r, uint32_t prim)
 bool pp_region_is_root(const pp_region *r, uint32_t pass, uint32_t prim)
 {
     bool crosses = r->trace.cross[prim] && r->flat->prims.at[prim].kind != PP_P_SCAN;
-    return (crosses && pass_of(r, prim) == pass) || (r->trace.depth[prim] == pass && is_cut_output(r, prim));
+    bool wanted = r->trace.depth[prim] == pass && (r->trace.kept[prim] || is_cut_output(r, prim));
+    return wanted || (crosses && pass_of(r, prim) == pass);
 }
 
 /* What the roots of a pass are made of, piece by piece: a scan below a crossing of a later pass runs there
@@ -167,7 +177,7 @@ static ppto_status find_running(pp_region *r, uint32_t pass)
     memset(runs, 0, n + 1);
     for (uint32_t id = (uint32_t)n; id-- > 0;) {
         runs[id] |= pp_region_is_root(r, pass, id);
-        for (uint32_t k = 0; runs[id] && k < r->flat->prims.at[id].n_operands; k++) {
+        for (uint32_t k = 0; runs[id] && !r->trace.takes[id] && k < r->flat->prims.at[id].n_operands; k++) {
             uint32_t x = pp_flat_operands(r->flat, id)[k];
             runs[x] |= r->trace.cut[x] != PP_WHOLE;
         }
@@ -186,6 +196,7 @@ static ppto_status plan_pass(pp_region *r, uint32_t pass, uint32_t *culprit, pp_
         if (pp_region_is_root(r, pass, id) && pp_region_rows(r, id) > p->rows)
             p->rows = pp_region_rows(r, id);
         uint8_t kind = r->flat->prims.at[id].kind;
+        p->any |= r->trace.kept[id] && r->trace.depth[id] == pass;
         if (!r->trace.cross[id] || !p->runs[id]) continue;
         ppto_status status = pp_region_limits(r, id, &least, &most, err);
         if (status != PPTO_OK) *culprit = id;
@@ -254,16 +265,15 @@ ppto_status pp_region_last(pp_region *r, pp_part *out, pp_error *err)
     return built(&b, status);
 }
 
-/* Writes the output's rows of the piece, when it has some. */
-static ppto_status write_rows(pp_build *b, uint32_t number)
+/* Writes a root's rows of the piece to a place, when it has some. */
+static ppto_status write_rows(pp_build *b, uint32_t id, uint32_t place)
 {
-    uint32_t id = b->region->flat->outputs.at[number];
     pp_rows rows = pp_region_root_rows(b->region, id, b->start, b->spans->rows);
     for (uint32_t i = 0; rows.from < rows.to && i < b->spans->at.n; i++) {
         uint32_t taken;
         if (b->spans->at.at[i].prim != id || !b->spans->at.at[i].root) continue;
         PP_TRY(pp_build_take(b, i, rows, &taken));
-        return pp_build_write(b, output_place(b->region, number), taken);
+        return pp_build_write(b, place, taken);
     }
     return PPTO_OK;
 }
@@ -282,8 +292,10 @@ ppto_status pp_region_piece(pp_region *r, uint32_t pass, const pp_spans *spans, 
     for (uint32_t i = 0; status == PPTO_OK && i < r->flat->outputs.n; i++) {
         uint32_t id = r->flat->outputs.at[i];
         if (r->trace.cut[id] != PP_WHOLE && r->trace.depth[id] == pass && !pp_region_repeats(r, i))
-            status = write_rows(&b, i);
+            status = write_rows(&b, id, output_place(r, i));
     }
+    for (uint32_t id = 0; status == PPTO_OK && id < r->flat->prims.n; id++)
+        if (r->trace.kept[id] && r->trace.depth[id] == pass) status = write_rows(&b, id, r->row_of[id]);
     if (status == PPTO_OK) status = pp_sizes_status(pp_types_sizes(out->types));
     if (status == PPTO_OK) status = pp_flat_verify(&out->flat, err);
     return built(&b, status);
@@ -351,8 +363,10 @@ static ppto_status fill(pp_region *r, uint32_t *culprit, pp_error *err)
     size_t n = r->flat->prims.n;
     r->place_of = pp_arena_alloc(&r->arena, (n + 1) * sizeof *r->place_of);
     r->passes = pp_arena_alloc(&r->arena, r->trace.depths * sizeof *r->passes);
-    if (!r->place_of || !r->passes) return PPTO_E_NOMEM;
+    r->row_of = pp_arena_alloc(&r->arena, (n + 1) * sizeof *r->row_of);
+    if (!r->place_of || !r->passes || !r->row_of) return PPTO_E_NOMEM;
     memset(r->place_of, 0xff, (n + 1) * sizeof *r->place_of);
+    memset(r->row_of, 0xff, (n + 1) * sizeof *r->row_of);
     PP_TRY(make_places(r));
     for (uint32_t pass = 0; pass < r->trace.depths; pass++) PP_TRY(plan_pass(r, pass, culprit, err));
     return PPTO_OK;

@@ -10,6 +10,8 @@
  *   SCAN      blocks of the scan law inside a piece; the carry goes from piece to piece
  *   CONTRACT  k-blocks of 1024 inside a piece are added in order to what the pieces before gave
  * so every operation of the laws happens in its place (docs/laws.md); pieces are powers of two of rows.
+ * One row that is used by all (`x - x[0]`) is kept by the pass that computes it, and whole for those behind
+ * it.
  *
  * A value that needs a crossing result of the same axis needs another pass over the pieces: `depth` counts
  * the crossings below a value. Pass d computes the cut outputs and the crossings of depth d; before it, the
@@ -28,6 +30,8 @@ typedef struct pp_trace {
     uint8_t *cut;    /* per prim: its cut dim, or PP_WHOLE */
     uint8_t *cross;  /* per prim: 1 when a REDUCE, SCAN or CONTRACT crosses pieces */
     uint32_t *depth; /* per prim: crossings below it */
+    uint8_t *kept;   /* per prim: cut, but of one row that somebody takes as a whole */
+    uint8_t *takes;  /* per prim: 1 when it takes the row of its operand so */
     int64_t *dims;   /* per prim PPTO_MAX_RANK sizes, all known */
     int64_t rows;    /* of the seed */
     uint32_t depths; /* the largest depth of a root, plus 1 */
@@ -53,6 +57,7 @@ typedef enum pp_place_kind {
     PP_AT_VALUE,  /* whole, computed once */
     PP_AT_STATES, /* dim 0: units of all pieces; after the tree, one */
     PP_AT_CARRY,  /* from piece to piece; absent before the first */
+    PP_AT_ROW,    /* the one row of a cut value, kept for those who take it as a whole */
     PP_AT_OUTPUT  /* number: of the flat graph's outputs */
 } pp_place_kind;
 
@@ -99,6 +104,7 @@ typedef struct pp_region {
     PP_VEC(pp_place) places;
     int64_t *names;         /* values of named sizes */
     uint32_t *place_of;     /* per prim: its VALUE, STATES or CARRY place (the first of several), PP_NONE */
+    uint32_t *row_of;       /* per prim: its ROW place, PP_NONE */
     pp_region_pass *passes; /* trace.depths */
     PP_VEC(const pp_monoid *) monoids; /* made here */
     pp_arena arena;
@@ -154,7 +160,7 @@ ppto_status pp_spans_find_breaks(const pp_region *region, pp_spans *spans);
 pp_rows pp_region_root_rows(const pp_region *region, uint32_t root, int64_t start, int64_t rows);
 int64_t pp_region_rows(const pp_region *region, uint32_t prim);
 int64_t pp_region_size(const pp_region *region, pp_size size); /* with the run's names */
-/* Is the prim what the pass is for: an output of it, or a crossing that it computes? */
+/* Is the prim what the pass is for: an output of it, a crossing that it computes, or a row that it keeps? */
 bool pp_region_is_root(const pp_region *region, uint32_t pass, uint32_t prim);
 
 /* ---- region.c ------------------------------------------------------------------------------------------ */

@@ -249,6 +249,7 @@ static bool is_read(const pp_build *b, uint32_t id)
     const pp_region *r = b->region;
     const pp_prim *p = &r->flat->prims.at[id];
     uint32_t place = r->place_of[id];
+    if (r->trace.kept[id]) return true; /* it is cut, so only who takes its row asks for all of it */
     if (p->kind == PP_P_CONTRACT && r->trace.cross[id]) return !b->spans || r->trace.depth[id] <= b->now_pass;
     if (place == PP_NONE || r->places.at[place].kind != PP_AT_VALUE) return false;
     return b->spans || r->trace.depth[id] < b->now_pass;
@@ -269,7 +270,8 @@ ppto_status pp_build_whole(pp_build *b, uint32_t id)
     for (uint32_t k = 0; k < p->n_operands; k++) x[k] = b->made[pp_flat_operands(flat, id)[k]];
     ppto_status status;
     if (is_read(b, id))
-        status = pp_build_read(b, b->region->place_of[id], &b->made[id]);
+        status = pp_build_read(b, b->region->trace.kept[id] ? b->region->row_of[id] : b->region->place_of[id],
+                               &b->made[id]);
     else if (p->kind == PP_P_INPUT)
         status = pp_build_input(b, id, PP_NONE, &b->made[id]);
     else if (p->kind == PP_P_IOTA)

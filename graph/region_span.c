@@ -154,7 +154,7 @@ static ppto_status ask_operands(finder *f, const pp_span *span)
         demand d = {.slot = span->edges + k, .slope = span->slope};
         pp_edge edge = edge_of(region, span->prim, before);
         PP_TRY(pp_vec_push(&f->spans->edge, edge));
-        if (region->trace.cut[x] == PP_WHOLE) continue;
+        if (region->trace.cut[x] == PP_WHOLE || region->trace.takes[span->prim]) continue;
         before += pp_region_rows(region, x);
         if (!operand_rows(&edge, span->first, &d.rows) || !pp_mul_i64(d.slope, edge.step, &d.slope))
             return refuse(f, span->prim, "it reaches too far along the axis that is cut");

@@ -15,9 +15,11 @@ static uint32_t computed_in(const pp_region *r, uint32_t id, uint32_t asked)
     return asked;
 }
 
-/* The stage that reads its operands: the states of a fold are made by pieces, and joined where it is read. */
+/* The stage that reads its operands: the states of a fold are made by pieces, and joined where it is read; so
+ * is a row that is kept. */
 static uint32_t reads_in(const pp_region *r, uint32_t id, uint32_t stage)
 {
+    if (r->trace.takes[id]) return pp_stage_pieces(r->trace.depth[pp_flat_operands(r->flat, id)[0]]);
     bool joins = r->trace.cross[id] && r->flat->prims.at[id].kind == PP_P_REDUCE;
     return joins ? pp_stage_pieces(r->trace.depth[id] - 1) : stage;
 }

@@ -45,6 +45,14 @@ static ppto_status cut(tracer *r, uint32_t id, uint32_t dim)
     return pp_vec_push(&r->stack, id);
 }
 
+/* Its one row is taken as a whole by `user`, which a later pass computes. */
+static ppto_status keep(tracer *r, uint32_t id, uint32_t user)
+{
+    r->t->kept[id] = 1;
+    r->t->takes[user] = 1;
+    return PPTO_OK;
+}
+
 /* ---- views -------------------------------------------------------------------------------------------- */
 
 /* The dim of `to` with the same size and the same number of elements before it as dim `dim` of `from`. */
@@ -181,11 +189,13 @@ static ppto_status up(tracer *r, uint32_t user, uint32_t which, uint32_t dim)
     case PP_P_PERMUTE:
         while (p->u.axes[to] != dim) to++;
         return cut(r, user, to);
-    case PP_P_RESHAPE: return cut_reshaped(r, user, from, user, dim);
+    case PP_P_RESHAPE:
+        if (pp_trace_dims(r->t, from)[dim] == 1 && !reshaped(r, from, user, dim, &to))
+            return keep(r, from, user);
+        return cut_reshaped(r, user, from, user, dim);
     case PP_P_BROADCAST:
         to = dim + n - rank_of(r, from);
-        if (pp_trace_dims(r->t, user)[to] != pp_trace_dims(r->t, from)[dim])
-            return refuse(r, user, "it repeats a part of the axis that is cut");
+        if (pp_trace_dims(r->t, user)[to] != pp_trace_dims(r->t, from)[dim]) return keep(r, from, user);
         return cut(r, user, to);
     case PP_P_SLICE:
     case PP_P_PAD:
@@ -244,14 +254,15 @@ static ppto_status know_dims(const pp_flat *flat, const int64_t *names, pp_trace
     return PPTO_OK;
 }
 
-/* A crossing REDUCE or CONTRACT is one deeper than what it folds; a crossing SCAN stays in its pass. */
+/* A crossing REDUCE or CONTRACT is one deeper than what it folds, and who takes a row as a whole than the
+ * row; a crossing SCAN stays in its pass. */
 static void count_depths(const pp_flat *flat, pp_trace *t)
 {
     for (uint32_t id = 0; id < flat->prims.n; id++) {
         uint32_t depth = 0;
         const pp_prim *p = &flat->prims.at[id];
         for (uint32_t i = 0; i < p->n_operands; i++) {
-            uint32_t own = t->depth[pp_flat_operands(flat, id)[i]];
+            uint32_t own = t->depth[pp_flat_operands(flat, id)[i]] + t->takes[id];
             if (own > depth) depth = own;
         }
         t->depth[id] = depth + (t->cross[id] && p->kind != PP_P_SCAN);
@@ -279,8 +290,11 @@ ppto_status pp_trace_cut(const pp_flat *flat, const int64_t *names, uint32_t see
     tracer r = {.flat = flat, .t = out, .culprit = PP_NONE, .err = err};
     *out = (pp_trace){.cut = pp_alloc(n + 1), .cross = pp_calloc(n + 1, 1)};
     out->depth = pp_calloc(n + 1, sizeof *out->depth);
+    out->kept = pp_calloc(n + 1, 1);
+    out->takes = pp_calloc(n + 1, 1);
     out->dims = pp_calloc(n + 1, PPTO_MAX_RANK * sizeof *out->dims);
-    ppto_status status = out->cut && out->cross && out->depth && out->dims ? PPTO_OK : PPTO_E_NOMEM;
+    ppto_status status =
+        out->cut && out->cross && out->depth && out->dims && out->kept && out->takes ? PPTO_OK : PPTO_E_NOMEM;
     if (status == PPTO_OK) {
         memset(out->cut, PP_WHOLE, n + 1);
         status = know_dims(flat, names, out);
@@ -307,6 +321,8 @@ void pp_trace_free(pp_trace *trace)
     pp_free(trace->cut);
     pp_free(trace->cross);
     pp_free(trace->depth);
+    pp_free(trace->kept);
+    pp_free(trace->takes);
     pp_free(trace->dims);
     *trace = (pp_trace){0};
 }

@@ -179,7 +179,8 @@ static ppto_status window_bytes(variants *v, uint64_t *bytes)
 
 static void note_carry(pp_region_run *r, uint32_t place)
 {
-    r->at[place].written |= r->region->places.at[place].kind == PP_AT_CARRY;
+    uint8_t kind = r->region->places.at[place].kind;
+    r->at[place].written |= kind == PP_AT_CARRY || kind == PP_AT_ROW;
 }
 
 /* The most that any of them needs for itself. */
@@ -236,12 +237,14 @@ static void hold(pp_region_run *r, uint32_t prim, uint64_t bytes)
 
 /* ---- one pass ----------------------------------------------------------------------------------------- */
 
-/* Of the carries that no pass before wrote; its pieces are planned. */
+/* Of the carries, and rows to keep, that no pass before wrote; its pieces are planned. */
 static uint64_t carry_bytes(const pp_region_run *r)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < r->region->places.n; i++)
-        if (r->at[i].written && !r->at[i].planned) bytes += 2 * pp_region_row_bytes(&r->region->places.at[i]);
+        if (r->at[i].written && !r->at[i].planned)
+            bytes += pp_region_row_bytes(&r->region->places.at[i]) *
+                     (r->region->places.at[i].kind == PP_AT_CARRY ? 2 : 1);
     return bytes;
 }
 

@@ -123,8 +123,8 @@ void pp_sequence_close(pp_sequence *sequence); /* nothing is under way; NULL is 
 typedef struct pp_place_memory {
     ppto_array *array, *next; /* next: where a carry is written while the old one is read */
     int64_t units;            /* STATES: written so far */
-    bool written;             /* CARRY: the planned pass writes it */
-    bool planned;             /* CARRY: an earlier one did, and its memory is counted */
+    bool written;             /* CARRY, ROW: the planned pass writes it */
+    bool planned;             /* CARRY, ROW: an earlier one did, and its memory is counted */
     bool streamed;            /* its pieces lie in a file, and never all of it in memory */
 } pp_place_memory;
 

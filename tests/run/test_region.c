@@ -230,12 +230,38 @@ static const char *const moved[] = {
 
 /* The axis that is cut is transposed or looked up, or what runs along it is read out of step: run whole. */
 static const char *const uncut[] = {"x.T + 1", "take(x, i % 3, axis=0) + x", "cumulative_sum(x, axis=0)[1:]",
-                                    "x - x[0]"};
+                                    "x - cumulative_sum(x, axis=0)[90]"};
+
+/* One row that all others use, wherever it stands in the chain. */
+static const char *const of_one_row[] = {
+    "x - x[0]",
+    "x / x[-1] + x[7]",
+    "v * v[3] - v[-2]",
+    "exp(x) - exp(x)[5]",
+    "softmax(x - mean(x, axis=0))[3] * x",
+    "x * sum(x[50])",
+    "x[0] + x[99]",
+    "(x - x[0]) - (x - x[0])[77]",
+    "cumulative_sum(x, axis=0) - x[80]",
+    "cumulative_sum(x - x[4], axis=0)",
+    "sum(x - x[17], axis=0)",
+    "sum(x - x[17]) * x[3, 1]",
+    "x - x[0, 1] * y[0]",
+    "concat([x[0:1], x[1:] - x[:-1]], axis=0) - x[0]",
+    "where(k == k[9], x, x[9])",
+    "z - z[2]",
+    "(x[1:] - x[:-1])[20] + x",
+    "flip(x, axis=0)[1] - x",
+    "x @ (w * x[3, 0]) + (x @ w)[8]",
+    "argmax(x - x[0], axis=0) + k",
+    "output p = x - x[0], q = x[0], r = sum(x - x[1], axis=1), s = x[0:1]",
+};
 
 static void all(sizes of, uint32_t chunk)
 {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) same(texts[i], of, chunk, true);
     for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) same(moved[i], of, chunk, true);
+    for (size_t i = 0; i < sizeof of_one_row / sizeof *of_one_row; i++) same(of_one_row[i], of, chunk, true);
     for (size_t i = 0; i < sizeof uncut / sizeof *uncut; i++) same(uncut[i], of, chunk, false);
 }
 
