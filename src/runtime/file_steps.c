@@ -3,8 +3,6 @@
  * the first moves the bytes, the second puts them right: order of bytes and bools, or all of the decoding. */
 #include "runtime/file_steps.h"
 
-#include <string.h>
-
 #include "runtime/sync.h"
 #include "runtime/tracing.h"
 
