@@ -45,6 +45,7 @@ static void submit(pp_region_stream *s, int64_t piece, pp_io_op op)
                                  .offset = s->data_at + rows.from * (int64_t)s->row_bytes,
                                  .data = (char *)w->data + (size_t)w->kept * s->row_bytes,
                                  .bytes = (size_t)(rows.to - rows.from) * s->row_bytes,
+                                 .share = s->share,
                                  .done = done,
                                  .owner = w};
     if (s->turns) { /* columns, of which the window has the rows */

@@ -255,6 +255,8 @@ static ppto_status open_sequence(pp_region_run *r, pp_array_file *file, pp_regio
 static ppto_status add_stream(pp_region_run *r, pp_region_stream s)
 {
     const pp_place *place = &r->region->places.at[s.place];
+    size_t at = place->number + (s.write ? r->p->plan->inputs.n : 0);
+    s.share = pp_sync_share(r->p->sync, pp_file_stream(r->p->file_at[at]));
     if (s.write) {
         s.path = r->p->sinks[place->number];
         s.sink = &r->sinks[place->number];

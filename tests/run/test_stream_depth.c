@@ -142,7 +142,8 @@ static const char *file_at(char path[64], int i)
     return path;
 }
 
-Test(stream_depth, sources_and_sinks_keep_the_bytes_of_their_stream)
+/* Runs that load and store on t, which has a limit of bytes. */
+static void keep_the_bytes(bool pieces)
 {
     enum { MOST_BYTES = 20000, IN = RUNS };
     const int64_t shape[] = {100000};
@@ -162,11 +163,28 @@ Test(stream_depth, sources_and_sinks_keep_the_bytes_of_their_stream)
     cr_expect_geq(moved().written_bytes, (RUNS - 1) * 400000);
     cr_expect_leq(moved().most_bytes_in_flight, MOST_BYTES);
     for (int i = 0; i < RUNS; i++) {
+        ppto_stats stats = {.size = sizeof stats};
+        cr_expect_eq(ppto_program_stats(programs[i], &stats), PPTO_OK);
+        cr_expect_eq(stats.pieces > 1, pieces, "%d", i);
         ppto_run_release(runs[i]);
         ppto_program_destroy(programs[i]);
     }
     for (int i = 1; i <= IN; i++) cr_expect_eq(unlink(file_at(out, i)), 0);
     cr_expect_eq(rmdir(folder), 0);
+}
+
+Test(stream_depth, sources_and_sinks_keep_the_bytes_of_their_stream)
+{
+    keep_the_bytes(false);
+}
+
+Test(stream_depth_own, those_of_runs_by_pieces_too, .timeout = 120)
+{
+    ctx = context_with("pthread", 500000);
+    t = ppto_stream_create(ctx, "t", PPTO_STREAM_IO);
+    keep_the_bytes(true);
+    ppto_stream_destroy(t);
+    ppto_context_destroy(ctx);
 }
 
 Test(stream_depth, only_streams_of_files_have_one)
