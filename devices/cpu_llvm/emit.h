@@ -31,6 +31,8 @@ typedef struct pp_emit_value {
     LLVMValueRef at;
     bool known;
     uint64_t bits;
+    LLVMValueRef raw,
+        nan; /* bits of a float: before a NaN was made canonical, and where there was one; or NULL */
 } pp_emit_value;
 
 typedef struct pp_emit_callee { /* a function of its own */

@@ -11,7 +11,8 @@ enum { MAX_DEPTH = 64 };
 
 static pp_emit_value constant(pp_emit *e, ppto_dtype dtype, uint64_t bits)
 {
-    return (pp_emit_value){pp_emit_constant(e, pp_emit_type(e, dtype), bits), true, bits};
+    return (pp_emit_value){
+        .at = pp_emit_constant(e, pp_emit_type(e, dtype), bits), .known = true, .bits = bits};
 }
 
 static pp_emit_value computed(LLVMValueRef at)
@@ -85,6 +86,27 @@ static pp_emit_value emit_call(pp_emit *e, const pp_pools *pools, const pp_instr
     return function_body(e, f, param);
 }
 
+static pp_emit_value bits_of_float(pp_emit *e, ppto_dtype from, ppto_dtype to, LLVMValueRef a)
+{
+    return (pp_emit_value){.at = pp_emit_bitcast(e, from, to, a),
+                           .raw = LLVMBuildBitCast(e->build, a, pp_emit_type(e, to), ""),
+                           .nan = pp_emit_is_nan(e, a)};
+}
+
+/* Bits of a float to the left: often nothing is left of a canonical NaN, and then it need not be put in
+ * first. */
+static LLVMValueRef shifted_bits(pp_emit *e, ppto_dtype dtype, const pp_emit_value *a, uint64_t by)
+{
+    const ppto_dtype number = pp_dtype_width(dtype) == 32 ? PPTO_F32 : PPTO_F64;
+    const LLVMTypeRef type = LLVMTypeOf(a->raw);
+    const uint64_t left = pp_scalar_eval(PP_SHL, dtype, dtype, pp_dtype_canonical_nan(number), by, 0);
+    const bool inside = by < pp_dtype_width(dtype);
+    const LLVMValueRef count = pp_emit_constant(e, type, inside ? by : 0);
+    const LLVMValueRef moved = LLVMBuildShl(e->build, a->raw, count, "");
+    if (!inside) return LLVMConstNull(type);
+    return LLVMBuildSelect(e->build, a->nan, pp_emit_constant(e, type, left), moved, "");
+}
+
 static pp_emit_value emit_row(pp_emit *e, const pp_pools *pools, const pp_instr *instr,
                               const pp_emit_value *value)
 {
@@ -101,6 +123,10 @@ static pp_emit_value emit_row(pp_emit *e, const pp_pools *pools, const pp_instr 
     if (known)
         return constant(e, to,
                         pp_scalar_eval(op, from, to, operand[0].bits, operand[1].bits, operand[2].bits));
+    if (op == PP_SHL && operand[0].raw != NULL && operand[1].known)
+        return computed(shifted_bits(e, to, &operand[0], operand[1].bits));
+    if (op == PP_BITCAST && pp_dtype_is_float(from) && !pp_dtype_is_float(to))
+        return bits_of_float(e, from, to, operand[0].at);
     return computed(pp_emit_scalar(e, op, from, to, operand));
 }
 

@@ -55,6 +55,21 @@ static LLVMValueRef piece(const look_up *l, unsigned i)
     return LLVMConstVector(element, lanes);
 }
 
+/* Where a bit (a power of two) of the index is set: a mask register, or the sign that a blend looks at. */
+static LLVMValueRef has_bit(const look_up *l, unsigned bit)
+{
+    const LLVMBuilderRef build = l->e->build;
+    const LLVMValueRef zero = LLVMConstNull(l->type);
+    if (l->e->target->bytes == 64) {
+        const LLVMValueRef mask = pp_emit_constant(l->e, l->type, bit);
+        return LLVMBuildICmp(build, LLVMIntNE, LLVMBuildAnd(build, l->index, mask, ""), zero, "");
+    }
+    unsigned up = 8 * l->by->element - 1;
+    while (bit >>= 1) up--;
+    const LLVMValueRef signs = LLVMBuildShl(build, l->index, pp_emit_constant(l->e, l->type, up), "");
+    return LLVMBuildICmp(build, LLVMIntSLT, signs, zero, "");
+}
+
 static LLVMValueRef choose(const look_up *l, unsigned first, unsigned n)
 {
     pp_emit *e = l->e;
@@ -66,9 +81,7 @@ static LLVMValueRef choose(const look_up *l, unsigned first, unsigned n)
         LLVMValueRef args[3] = {piece(l, first), l->index, piece(l, first + 1)};
         return pp_emit_intrinsic(e, l->by->two, NULL, 0, args, 3);
     }
-    const LLVMValueRef bit = pp_emit_constant(e, l->type, (uint64_t)n / 2 * e->lanes);
-    const LLVMValueRef upper = LLVMBuildICmp(e->build, LLVMIntNE, LLVMBuildAnd(e->build, l->index, bit, ""),
-                                             LLVMConstNull(l->type), "");
+    const LLVMValueRef upper = has_bit(l, n / 2 * e->lanes);
     return LLVMBuildSelect(e->build, upper, choose(l, first + n / 2, n / 2), choose(l, first, n / 2), "");
 }
 
