@@ -256,15 +256,16 @@ typedef struct pp_step {
 typedef struct pp_loop_code pp_loop_code; /* devices/cpu/loop_store.h */
 enum { PP_MACHINE_STREAMS = 24 };
 typedef struct pp_machine_out {
-    const pp_step *step;  /* that makes the value */
+    const pp_step *step;  /* that makes the value; NULL: it is a state of a fold */
     const pp_step *store; /* the only one that reads it, run with the loop; NULL: others do */
+    uint8_t fold, state;  /* of the body */
 } pp_machine_out;
 typedef struct pp_machine {
     uint32_t first, n;         /* steps of the group */
     pp_loop loop;              /* without code: no loop is made of it */
     pp_loop_code *code;        /* NULL: not asked for */
     bool asked_first;          /* nobody had it before */
-    const uint32_t *in;        /* views, per stream */
+    const uint32_t *in;        /* views, per stream; PP_NONE: the position of the first column */
     const pp_machine_out *out; /* per stream */
 } pp_machine;
 
@@ -384,6 +385,7 @@ struct pp_launch {
     bool split;
     int64_t chunks, chunk; /* how many, and elements of the minor dimension in each */
     size_t width;          /* of the arrays of folds: elements of the largest major tile */
+    size_t folded_off;     /* states of the tile's rows by machine code, see pp_work_folded */
     size_t fold_vector;    /* elements of the longest vector of a fold's functions */
     pp_phase phase[PP_MAX_PHASES];
     pp_contract_at *contract;
@@ -411,6 +413,8 @@ ppto_status pp_interp_plan_stage(pp_launch *launch, uint32_t stage, size_t *mino
 bool pp_interp_against(const pp_launch *launch, const pp_body *body);
 /* interp_fold.c: scratch of pp_fold_temp for vectors of `width` elements. */
 size_t pp_fold_temp_bytes(int64_t width);
+/* interp_fold.c: scratch of pp_work_folded. */
+size_t pp_folded_bytes(const pp_launch *launch);
 /* interp_fold.c: rows up to so long are folded all at once where there are some. */
 size_t pp_fold_turned_columns(const pp_fold_code *code);
 void pp_interp_phases(pp_launch *launch, uint32_t workers);

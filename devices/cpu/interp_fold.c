@@ -210,6 +210,39 @@ static void fold_whole(pp_work *w, const pp_fold_code *code, uint32_t view, char
     }
 }
 
+/* ---- states that machine code left --------------------------------------------------------------- */
+
+static size_t folded_step(const pp_launch *launch)
+{
+    return align64(launch->rows * 8);
+}
+
+size_t pp_folded_bytes(const pp_launch *launch)
+{
+    const bool some =
+        launch->variant->program->frame == PP_FRAME_LANES && launch->kernel->device->tier != PP_TIER_INTERP;
+    return some ? folded_step(launch) * PP_MOST_FOLDED * MAX_STATES : 0;
+}
+
+char *pp_work_folded(const pp_work *w, uint32_t f, unsigned s)
+{
+    return w->scratch + w->launch->folded_off + folded_step(w->launch) * (f * MAX_STATES + s);
+}
+
+/* The same as fold_lanes, of blocks that are folded already. */
+static void take_folded(pp_work *w, const pp_fold_code *code, uint32_t f, void *const *state, bool first)
+{
+    const pp_fold *fold = code->fold;
+    if (code->whole != NULL && !first) {
+        code->row(w->rows, state[0], state[0], pp_work_folded(w, f, 0), NULL);
+        return;
+    }
+    for (unsigned s = 0; s < fold->n_states; s++)
+        memcpy(state[s], pp_work_folded(w, f, s), w->rows * state_size(fold, s));
+}
+
+/* ---- lanes: tiles ---------------------------------------------------------------------------------- */
+
 /* The tile's rows, a block each, into element r of the states. */
 static void fold_lanes(pp_work *w, const pp_fold_code *code, const uint32_t *view, void *const *state,
                        bool first)
@@ -359,6 +392,8 @@ void pp_work_fold_tile(pp_work *w, const pp_body *body)
             for (unsigned s = 0; s < code->fold->n_states; s++) state[s] = w->scratch + at->state[s];
         if (body->against)
             pp_work_fold_against(w, body, state, !accumulates(w, code));
+        else if (w->folded >> f & 1)
+            take_folded(w, code, f, state, from == 0);
         else if (is_lanes(w))
             fold_lanes(w, code, body->input[f], state, from == 0);
         else
@@ -366,6 +401,7 @@ void pp_work_fold_tile(pp_work *w, const pp_body *body)
         if (!whole && (to % length == 0 || to == w->length))
             push(w, code, at, (uint64_t)(from / length), (const void *const *)state);
     }
+    w->folded = 0;
 }
 
 /* Results from the states of the whole; without a finish they are the states. */

@@ -397,6 +397,7 @@ static ppto_status set_scratch(pp_launch *launch, size_t minor_bytes, size_t tem
     launch->temp_off = pp_interp_reserve(&total, launch->temp_bytes);
     const int64_t vector = p->frame == PP_FRAME_LANES || p->frame == PP_FRAME_ROWS ? temp_width(launch) : 0;
     launch->fold_vector = (size_t)vector;
+    launch->folded_off = pp_interp_reserve(&total, pp_folded_bytes(launch));
     if (vector > 0) launch->fold_temp_off = pp_interp_reserve(&total, pp_fold_temp_bytes(vector));
     for (uint32_t f = 0; f < p->n_folds; f++) fold_scratch(launch, f, &total, &shared);
     buffer_scratch(launch, &total);

@@ -108,7 +108,20 @@ static bool same_run(const placed *a, const placed *b)
     return a->fits && b->fits && a->group == b->group && a->phase == b->phase;
 }
 
-static ppto_status take_runs(ordering *o)
+/* Whether a fold by lanes takes what the run makes: it may be part of the loop. */
+static bool feeds_fold(const ordering *o, const pp_body *body, uint32_t first, uint32_t n)
+{
+    const pp_planner *p = o->p;
+    for (uint32_t f = 0; f < body->n_folds && p->program->frame == PP_FRAME_LANES; f++) {
+        const pp_fold *fold = &p->program->folds[body->first_fold + f];
+        for (uint32_t i = 0; fold->law == PP_LAW_FOLD && i < fold->n_inputs; i++)
+            for (uint32_t k = first; k < first + n; k++)
+                if (p->steps.at[k].out == body->input[f][i]) return true;
+    }
+    return false;
+}
+
+static ppto_status take_runs(ordering *o, const pp_body *body)
 {
     pp_planner *p = o->p;
     for (uint32_t i = 0, n; i < p->steps.n; i += n) {
@@ -116,7 +129,8 @@ static ppto_status take_runs(ordering *o)
         for (n = 0; i + n < p->steps.n && n < MOST && (n == 0 || same_run(&o->steps[i], &o->steps[i + n]));
              n++)
             scalars += p->steps.at[i + n].kind != PP_STEP_SPREAD;
-        if (o->steps[i].fits && scalars >= LEAST) PP_TRY(pp_vec_push(&p->runs, ((pp_plan_run){i, n, 0})));
+        if (o->steps[i].fits && scalars + feeds_fold(o, body, i, n) >= LEAST)
+            PP_TRY(pp_vec_push(&p->runs, ((pp_plan_run){i, n, 0})));
     }
     return PPTO_OK;
 }
@@ -184,7 +198,7 @@ ppto_status pp_plan_find_runs(pp_planner *p, const pp_body *body)
         count_folds(&o, body);
         status = sort(&o);
     }
-    if (status == PPTO_OK) status = take_runs(&o);
+    if (status == PPTO_OK) status = take_runs(&o, body);
     for (size_t r = 0; status == PPTO_OK && r < p->runs.n; r++) take_stores(&o, &p->runs.at[r]);
     pp_free(o.steps);
     pp_free(o.maker);

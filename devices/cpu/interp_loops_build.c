@@ -24,6 +24,8 @@ typedef struct builder {
     PP_VEC(uint64_t) consts;
     PP_VEC(pp_table) tables;
     PP_VEC(const pp_function *) callees;
+    PP_VEC(pp_loop_fold) folds;
+    uint32_t folded; /* folds of the body that are the loop's, a bit each */
 } builder;
 
 static uint32_t *value_of(const builder *b, uint32_t view)
@@ -157,7 +159,8 @@ static bool read_by_body(const builder *b, const pp_body *body, uint32_t view)
 {
     for (uint32_t f = 0; f < body->n_folds; f++) {
         const pp_fold *fold = &b->p->program->folds[body->first_fold + f];
-        for (uint32_t i = 0; fold->law == PP_LAW_FOLD && i < fold->n_inputs; i++)
+        const bool ours = f < PP_MOST_FOLDED && (b->folded >> f & 1);
+        for (uint32_t i = 0; fold->law == PP_LAW_FOLD && !ours && i < fold->n_inputs; i++)
             if (body->input[f][i] == view) return true;
     }
     return body->value == view;
@@ -210,6 +213,57 @@ static ppto_status add_outputs(builder *b, const uint32_t *place, const pp_body 
     return PPTO_OK;
 }
 
+/* ---- folds ----------------------------------------------------------------------------------- */
+
+/* Whether the loop may fold: by the lane law, values it makes, and where the
+ * interpreter has no better form of its own (turned, all at once in its own dtype, the first of an order). */
+static bool folds_here(const builder *b, const pp_body *body, uint32_t f)
+{
+    const pp_planner *p = b->p;
+    const pp_fold_code *code = &p->launch->kernel->folds[body->first_fold + f];
+    const unsigned group = p->steps.at[b->run->first].group;
+    if (p->program->frame != PP_FRAME_LANES || code->fold->law != PP_LAW_FOLD || f >= PP_MOST_FOLDED ||
+        group == PP_GROUP_TASK || !(p->all & PP_LEVEL_COLS) || code->uncast ||
+        (code->loops != NULL && code->loops->best != NULL) || (code->whole != NULL && code->row == NULL))
+        return false;
+    for (uint32_t i = 0; i < code->fold->n_inputs; i++)
+        if (!b->inside[pp_plan_source(p, body->input[f][i]) - p->base]) return false;
+    return code->fold->n_inputs > 0;
+}
+
+static ppto_status add_position(builder *b, uint32_t *stream)
+{
+    *stream = (uint32_t)b->in.n;
+    PP_TRY(pp_vec_push(&b->in_view, PP_NONE));
+    return pp_vec_push(&b->in, ((pp_stream){.dtype = PPTO_I64, .kind = PP_STREAM_ROW}));
+}
+
+static ppto_status add_fold(builder *b, const pp_body *body, uint32_t f)
+{
+    const pp_fold *fold = &b->p->program->folds[body->first_fold + f];
+    pp_loop_fold out = {.fold = fold, .first = PP_NONE};
+    for (uint32_t i = 0; i < fold->n_inputs; i++)
+        PP_TRY(operand(b, body->input[f][i], fold->joined ? fold->state[i] : fold->lift->param[i],
+                       &out.input[i]));
+    for (uint8_t s = 0; s < fold->n_states; s++) {
+        out.out[s] = (uint32_t)b->out.n;
+        PP_TRY(pp_vec_push(&b->out, ((pp_stream){.dtype = fold->state[s], .kind = PP_STREAM_ROW})));
+        PP_TRY(pp_vec_push(&b->out_step, ((pp_machine_out){.fold = (uint8_t)f, .state = s})));
+    }
+    if (fold->position) PP_TRY(add_position(b, &out.first));
+    return pp_vec_push(&b->folds, out);
+}
+
+static ppto_status add_folds(builder *b, const pp_body *body)
+{
+    for (uint32_t f = 0; f < body->n_folds; f++) {
+        if (!folds_here(b, body, f)) continue;
+        b->folded |= UINT32_C(1) << f;
+        PP_TRY(add_fold(b, body, f));
+    }
+    return PPTO_OK;
+}
+
 /* ---- machines -------------------------------------------------------------------------------- */
 
 #define KEEP_ARRAY(b, vec, to)                                                                               \
@@ -232,6 +286,7 @@ static ppto_status keep(builder *b, pp_machine *out)
     KEEP_ARRAY(b, consts, loop->consts);
     KEEP_ARRAY(b, tables, loop->tables);
     KEEP_ARRAY(b, callees, loop->callees);
+    KEEP_ARRAY(b, folds, loop->folds);
     loop->n_in = (uint32_t)b->in.n;
     loop->n_out = (uint32_t)b->out.n;
     loop->n_code = (uint32_t)b->code.n;
@@ -239,6 +294,7 @@ static ppto_status keep(builder *b, pp_machine *out)
     loop->n_consts = (uint32_t)b->consts.n;
     loop->n_tables = (uint32_t)b->tables.n;
     loop->n_callees = (uint32_t)b->callees.n;
+    loop->n_folds = (uint32_t)b->folds.n;
     loop->hash = pp_loop_hash(loop);
     return PPTO_OK;
 }
@@ -251,6 +307,7 @@ static ppto_status build(builder *b, const uint32_t *place, const pp_body *body,
         b->inside[b->p->steps.at[i].out - b->p->base] = true;
     PP_TRY(add_inputs(b));
     for (uint32_t i = run->first; i < run->first + run->n; i++) PP_TRY(add_step(b, &b->p->steps.at[i]));
+    PP_TRY(add_folds(b, body));
     PP_TRY(add_outputs(b, place, body));
     out->first = place[run->first];
     out->n = run->n + run->stores;
@@ -271,6 +328,7 @@ static void free_builder(builder *b)
     pp_vec_free(&b->consts);
     pp_vec_free(&b->tables);
     pp_vec_free(&b->callees);
+    pp_vec_free(&b->folds);
 }
 
 ppto_status pp_plan_machines(pp_planner *p, const uint32_t *place, pp_body *out)

@@ -33,14 +33,27 @@ static bool find_outs(pp_work *w, const pp_machine *machine, call *c)
 {
     for (uint32_t i = 0; i < machine->loop.n_out; i++) {
         const pp_stream *stream = &machine->loop.out[i];
+        const pp_machine_out *out = &machine->out[i];
         pp_view view;
-        c->landed[i] = lands(w, &machine->out[i], &view);
+        if (out->step == NULL) {
+            const size_t size = ppto_dtype_size((ppto_dtype)stream->dtype);
+            c->out[i] = (pp_stream_at){pp_work_folded(w, out->fold, out->state), (int64_t)size};
+            continue;
+        }
+        c->landed[i] = lands(w, out, &view);
         if (!c->landed[i] && stream->around) return false;
-        if (!c->landed[i]) view = pp_work_place(w, machine->out[i].step);
+        if (!c->landed[i]) view = pp_work_place(w, out->step);
         add_stream(c, stream, &view, &c->out[i]);
         if (stream->around) w->streamed = true;
     }
     return true;
+}
+
+/* Short rows fold better all at once (interp_fold.c), and a planted fault is not in the code. */
+static bool may_fold(const pp_work *w, const call *c)
+{
+    enum { LEAST_COLUMNS = PP_LANES / 2 };
+    return c->cols >= LEAST_COLUMNS && c->rows == w->rows && !pp_fault(PP_FAULT_SWAPPED_JOIN);
 }
 
 bool pp_work_machine(pp_work *w, const pp_body *body, const pp_machine *machine)
@@ -50,14 +63,22 @@ bool pp_work_machine(pp_work *w, const pp_body *body, const pp_machine *machine)
     if (fn == NULL) return false;
     c.rows = body->level == PP_LEVEL_FULL ? w->rows : 1;
     c.cols = body->level == PP_LEVEL_ROWS ? w->rows : w->cols;
-    c.flat = c.rows > 1;
+    c.flat = c.rows > 1 && machine->loop.n_folds == 0;
+    if (machine->loop.n_folds > 0 && !may_fold(w, &c)) return false;
     if (!find_outs(w, machine, &c)) return false;
-    for (uint32_t i = 0; i < machine->loop.n_in; i++)
-        add_stream(&c, &machine->loop.in[i], &w->views[machine->in[i]], &c.in[i]);
+    for (uint32_t i = 0; i < machine->loop.n_in; i++) {
+        const pp_view position = {(char *)&w->at[PP_DIM_COLS], 0};
+        const uint32_t view = machine->in[i];
+        add_stream(&c, &machine->loop.in[i], view != PP_NONE ? &w->views[view] : &position, &c.in[i]);
+    }
     if (c.flat) c.cols *= c.rows, c.rows = 1;
     fn(c.rows, c.cols, c.in, c.out);
     for (uint32_t i = 0; i < machine->loop.n_out; i++) {
         const pp_machine_out *out = &machine->out[i];
+        if (out->step == NULL) {
+            w->folded |= UINT32_C(1) << out->fold;
+            continue;
+        }
         w->views[out->step->out] = (pp_view){c.out[i].at, c.out[i].pitch};
         if (out->store != NULL && !c.landed[i]) pp_work_store(w, out->store);
     }

@@ -99,6 +99,7 @@ static void run_inner(pp_work *w, const pp_body *body, int64_t first, int64_t le
 static void run_stage(pp_work *w, const pp_body *body, int64_t first, int64_t length)
 {
     const pp_dim_id minor = minor_dim(w->launch);
+    w->folded = 0;
     pp_work_range(w, minor, 0, 1);
     widen(w, minor);
     if (!is_empty(w->launch, body)) pp_work_steps(w, body, PP_GROUP_MAJOR);
@@ -229,6 +230,7 @@ ppto_status pp_interp_run(pp_launch *launch, uint32_t phase, uint32_t task, void
     w.major_at = 0;
     w.chunk = -1;
     w.failed = PP_NONE;
+    w.folded = 0;
     w.streamed = false;
     memset(w.at, 0, sizeof w.at);
     memset(w.coord, 0, launch->n_axes * sizeof w.coord[0]);

@@ -27,6 +27,7 @@ typedef struct pp_work {
     uint8_t failed_dtype;
     int64_t chunk;         /* split: which chunk of the minor dimension is folded, else -1 */
     int64_t first, length; /* the range of the minor dimension that is folded */
+    uint32_t folded;       /* folds of the body whose states of this tile are there already, a bit each */
     bool streamed;
 } pp_work;
 
@@ -35,6 +36,10 @@ void pp_work_range(pp_work *w, pp_dim_id dim, int64_t at, size_t n);
 void pp_work_steps(pp_work *w, const pp_body *body, pp_group group); /* interp_tile.c */
 /* interp_machine.c: runs the steps of the machine as one loop. false: they are to be run one by one. */
 bool pp_work_machine(pp_work *w, const pp_body *body, const pp_machine *machine);
+/* interp_fold.c: where machine code leaves state s of fold f of the body, an element for each row of the
+ * tile. */
+char *pp_work_folded(const pp_work *w, uint32_t f, unsigned s);
+enum { PP_MOST_FOLDED = 8 }; /* folds of a body that machine code may do */
 
 /* interp_load.c, interp_store.c, interp_walk.c */
 void pp_work_load(pp_work *w, const pp_step *step);

@@ -6,7 +6,7 @@
  *
  * Objects are words: streams, code, pools, and called functions after their callers. A function of C cannot
  * carry data, so there are as many as SLOTS, each with the loop of its number; a loop more is refused, and
- * the interpreter keeps it. */
+ * the interpreter keeps it. So is one with folds (tests/loops has those, tests/ops and graphs with LLVM). */
 #include <string.h>
 
 #include "devices/cpu/loop.h"
@@ -259,6 +259,7 @@ static ppto_status fake_compile(const pp_loop *loop, const char *simd, void *(*a
     const pp_pools pools = pp_loop_pools(loop);
     (void)simd;
     PP_TRY(pp_loop_verify(loop, err));
+    if (loop->n_folds > 0) return pp_fail(err, PPTO_E_UNSUPPORTED, "no folds here");
     put(&w, MAGIC);
     put_streams(&w, loop->in, loop->n_in);
     put_streams(&w, loop->out, loop->n_out);
