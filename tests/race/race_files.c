@@ -128,6 +128,14 @@ static void fill_pipe(int fd, ppto_run *reader)
     close(fd);
 }
 
+/* While runs are on the streams. */
+static void change_streams(worker *w)
+{
+    ppto_stream *stream = rand_r(&w->seed) % 2 ? load : store;
+    if (ppto_stream_set_depth(stream, 1 + rand_r(&w->seed) % 3) != PPTO_OK) complain("depth");
+    if (ppto_stream_set_bytes(stream, rand_r(&w->seed) % 2 ? 0 : 8192) != PPTO_OK) complain("bytes");
+}
+
 static void one_round(worker *w, float value)
 {
     int kind = rand_r(&w->seed) % 5, fd = make_pipe(w, rand_r(&w->seed) % 3 == 0);
@@ -138,6 +146,7 @@ static void one_round(worker *w, float value)
     if (ppto_program_start(q, NULL, &b) != PPTO_OK) complain("start");
     ppto_program_destroy(p);
     ppto_program_destroy(q);
+    change_streams(w);
     if (kind == 1) ppto_run_cancel(a, "race");
     if (kind == 2) ppto_run_cancel(b, "race");
     if (fd >= 0) fill_pipe(fd, a);

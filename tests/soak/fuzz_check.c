@@ -60,7 +60,7 @@ void check_events(const fuzz_case *c, const ppto_program *p)
             complain(c, "a poison without origin");
     }
     for (uint32_t i = 0; i < c->n_streams; i++)
-        if (c->stream[i]->first) complain(c, "a stream is still taken");
+        if (c->stream[i]->first || c->stream[i]->share.bytes != 0) complain(c, "a stream is still taken");
 }
 
 static bool same_bits(const ppto_array *a, const ppto_array *b)

@@ -323,6 +323,7 @@ static ppto_stream *draw_stream(void)
     bool of_files = draw(2) != 0;
     ppto_stream *stream = ppto_stream_create(simulated, "s", of_files ? PPTO_STREAM_IO : PPTO_STREAM_CPU);
     if (of_files) (void)ppto_stream_set_depth(stream, 1 + (int)draw(3));
+    if (of_files) (void)ppto_stream_set_bytes(stream, draw(2) * 4096);
     return stream;
 }
 
