@@ -17,7 +17,14 @@ static ppto_status part(pp_eval *ev, const pp_expr *e, pp_value *out)
     if (e == NULL) return PPTO_OK;
     PP_TRY(pp_eval_expr(ev, e, out));
     if (out->kind == PP_V_NONE || out->kind == PP_V_INT) return PPTO_OK;
-    return pp_eval_fail(ev, PPTO_E_VALUE, "the bounds of a slice are integers");
+    if (pp_value_is_tensor(out) && e->kind == PP_E_NAME)
+        return pp_eval_fail(ev, PPTO_E_VALUE,
+                            "the bounds of a slice are fixed when recorded, and %s is an input, whatever is "
+                            "bound to it: write its value into the text, or use take",
+                            e->name);
+    return pp_eval_fail(ev, PPTO_E_VALUE, "the bounds of a slice are integers%s",
+                        pp_value_is_tensor(out) ? " that are fixed when recorded, not the values of an input"
+                                                : "");
 }
 
 static ppto_status new_entry(pp_eval *ev, const char *word, uint32_t n, pp_value **items, pp_value *out)

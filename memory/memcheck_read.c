@@ -286,6 +286,22 @@ static void read_totals(reader *r, const json_t *root)
     r->out->suppressed = number_at(verdicts, "suppressed");
 }
 
+/* A report that lacks what every report has is told to be incomplete. */
+static void note_missing(reader *r, const json_t *root)
+{
+    static const char *const parts[] = {"level", "complete", "totals", "stacks", "groups"};
+    if (r->out->why_incomplete != NULL) return;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (json_object_get(root, parts[i]) != NULL) continue;
+        json_t *text = json_sprintf("the report has no \"%s\"", parts[i]);
+        r->out->why_incomplete = text != NULL ? copy(r, text) : "";
+        json_decref(text);
+        return;
+    }
+    if (json_is_false(json_object_get(root, "complete")))
+        r->out->why_incomplete = "the report does not say why";
+}
+
 static void read_all(reader *r, const json_t *root)
 {
     static const field fields[] = {{"at", STRING, offsetof(pp_memcheck, at)},
@@ -309,6 +325,7 @@ static void read_all(reader *r, const json_t *root)
         read_list(r, root, "groups", read_group);
         read_list(r, root, "marks", read_mark);
         read_list(r, root, "buffers", read_buffer);
+        note_missing(r, root);
     }
 }
 

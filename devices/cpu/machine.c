@@ -57,11 +57,12 @@ bool pp_machine_is_flat(const char *description)
     return pp_topology_nodes() == 1;
 }
 
-/* What follows "this-system", if the description begins so. */
+/* What follows "this-system", if the description begins so; nothing: the machine as it is. */
 static const char *after_this_system(const char *description)
 {
     size_t n = sizeof this_system_word - 1;
-    if (strncmp(description, this_system_word, n) != 0 || description[n] != ' ') return NULL;
+    if (strncmp(description, this_system_word, n) != 0) return NULL;
+    if (description[n] != ' ' && description[n] != '\0') return NULL;
     return description + n + strspn(description + n, " ");
 }
 

@@ -71,6 +71,11 @@ const char *pp_binding_text(int state); /* "bound", "not this system", "refused"
 /* ---- topology.c or topology_absent.c ------------------------------------------------------------ */
 
 /* The same description; "" is this machine. this_system: taken for it. */
+/* Is it a description that hwloc can be given? E_VALUE says why not: too many CPUs or nodes, no XML, too
+ * long.
+ */
+ppto_status pp_topology_check_synthetic(const char *description, pp_error *err);
+ppto_status pp_topology_check_xml(const char *path, pp_error *err);
 ppto_status pp_atlas_open(const char *description, bool this_system, pp_atlas **out, pp_error *err);
 void pp_atlas_close(pp_atlas *atlas); /* NULL is fine */
 bool pp_atlas_this_system(const pp_atlas *atlas);

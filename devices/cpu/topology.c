@@ -57,6 +57,7 @@ static ppto_status describe(hwloc_topology_t topology, const char *description, 
     const size_t n = strlen(description);
     bool stored = n > 4 && strcmp(description + n - 4, ".xml") == 0;
     if (n == 0) return PPTO_OK;
+    PP_TRY((stored ? pp_topology_check_xml : pp_topology_check_synthetic)(description, err));
     int failed = stored ? hwloc_topology_set_xml(topology, description)
                         : hwloc_topology_set_synthetic(topology, description);
     if (!failed) return PPTO_OK;

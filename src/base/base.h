@@ -130,10 +130,12 @@ typedef struct pp_text {
 } pp_text;
 void pp_text_add(pp_text *text, const char *format, ...) PP_PRINTF(2, 3);
 void pp_text_addv(pp_text *text, const char *format, va_list args);
-void pp_text_json(pp_text *text, const char *string);         /* a quoted, escaped JSON string */
-void pp_text_xml(pp_text *text, const char *string);          /* as it stands between tags or in quotes */
-void pp_text_bytes(pp_text *text, uint64_t bytes);            /* "1.50 MiB", "12 B" */
-void pp_text_time(pp_text *text, int64_t ns);                 /* "1.25 ms", "480 ns" */
+void pp_text_json(pp_text *text, const char *string); /* a quoted, escaped JSON string */
+void pp_text_xml(pp_text *text, const char *string);  /* as it stands between tags or in quotes */
+void pp_text_bytes(pp_text *text, uint64_t bytes);    /* "1.50 MiB", "12 B" */
+void pp_text_time(pp_text *text, int64_t ns);         /* "1.25 ms", "480 ns" */
+bool pp_text_is_utf8(const char *string);
+void pp_text_utf8(pp_text *text, const char *string);         /* what is no UTF-8 becomes U+FFFD */
 void pp_text_raw(pp_text *text, const void *bytes, size_t n); /* any bytes */
 void pp_text_free(pp_text *text);
 /* How many bytes to insert, remove, change or swap with the next (optimal string alignment: Boytsov,

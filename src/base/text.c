@@ -114,6 +114,23 @@ void pp_text_json(pp_text *text, const char *string)
     add_bytes(text, "\"", 1);
 }
 
+bool pp_text_is_utf8(const char *string)
+{
+    size_t length = 1;
+    for (const unsigned char *s = (const unsigned char *)string; *s != 0 && length != 0; s += length)
+        length = utf8_length(s);
+    return length != 0;
+}
+
+void pp_text_utf8(pp_text *text, const char *string)
+{
+    for (const unsigned char *s = (const unsigned char *)string; *s != 0;) {
+        size_t length = utf8_length(s);
+        add_bytes(text, length != 0 ? (const char *)s : "\xef\xbf\xbd", length != 0 ? length : 3);
+        s += length != 0 ? length : 1;
+    }
+}
+
 void pp_text_raw(pp_text *text, const void *bytes, size_t n)
 {
     add_bytes(text, bytes, n);

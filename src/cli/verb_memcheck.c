@@ -54,6 +54,15 @@ static int write_form(const job *j, ppto_report form, const char *to)
     return code;
 }
 
+/* Both into one place: one of them would be lost. */
+static int check_places(const cli_arguments *a)
+{
+    if (a->svg == NULL || a->folded == NULL) return CLI_OK;
+    if (!cli_same_file(a->svg, strlen(a->svg), a->folded, strlen(a->folded))) return CLI_OK;
+    return cli_fail(CLI_USAGE, "--svg %s and --folded %s both want one place: give them two files", a->svg,
+                    a->folded);
+}
+
 int cli_memcheck(const cli_arguments *arguments)
 {
     char *json = NULL;
@@ -64,7 +73,8 @@ int cli_memcheck(const cli_arguments *arguments)
                         arguments->operands.n);
     }
     j.path = arguments->operands.at[0];
-    int code = read_report(j.path, &json, &j.length);
+    int code = check_places(arguments);
+    if (code == CLI_OK) code = read_report(j.path, &json, &j.length);
     j.json = json;
     bool text = arguments->svg == NULL && arguments->folded == NULL;
     if (code == CLI_OK) code = write_form(&j, PPTO_REPORT_SVG, arguments->svg);

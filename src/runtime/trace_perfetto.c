@@ -89,7 +89,15 @@ static void put_bytes(pp_text *out, uint32_t field, const void *bytes, size_t n)
 
 static void put_string(pp_text *out, uint32_t field, const char *text)
 {
-    put_bytes(out, field, text, strlen(text));
+    pp_text whole = {0};
+    if (pp_text_is_utf8(text)) {
+        put_bytes(out, field, text, strlen(text));
+        return;
+    }
+    pp_text_utf8(&whole, text); /* protobuf wants it; names of files may be anything */
+    put_bytes(out, field, whole.at != NULL ? whole.at : "", whole.n);
+    out->failed |= whole.failed;
+    pp_text_free(&whole);
 }
 
 /* Appends the message and empties it: its room is used again. */

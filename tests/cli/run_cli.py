@@ -86,6 +86,7 @@ def make_files():
     write("number.ppto", "input t: f32[]\noutput y = t * 2\n")
     write("byte.ppto", "input n: u8[]\noutput y = n\n")
     write("broken.ppto", "output y = (1 +\n")
+    write("broken.xml", "<topology><object type='PU'></topology>\n")
     write("binary.ppto", b"output y = 1\0\xff\n")
     write("none.ppto", "h = 1\n")
     write("ops.ppto", "## Twice.\nop twice(x: num) = x + x\n")

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-from run_cli import HERE, check, expect, named, need, read, run_tests
+from run_cli import HERE, check, expect, named, need, read, run_tests, write
 
 
 def matches(value, schema, root, path="$"):
@@ -84,5 +84,20 @@ def memcheck_golden(ppto):
         expect(result.stdout.count(b"\n") == len(want), f"the {form} has another number of lines")
 
 
+def memcheck_of_a_part_is_not_complete(ppto):
+    write("part.json", '{"schema": "ppto-memcheck/1"}')
+    check(ppto("memcheck", "part.json"), 0, out=["complete=no", 'incomplete: the report has no "level"'])
+    told = json.loads(check(ppto("memcheck", "part.json", "--json"), 0).stdout)
+    expect(told["complete"] is False, told)
+
+
+def memcheck_writes_one_thing_to_one_place(ppto):
+    check(ppto("run", "exp(x)", "x=f32[9]:ones", "--memcheck-json", "places.json"), 0)
+    for place in ("-", "same"):
+        check(ppto("memcheck", "places.json", "--svg", place, "--folded", place), 2, err=["both want one place"])
+    check(ppto("memcheck", "places.json", "--svg", "one.svg", "--folded", "-"), 0)
+
+
 if __name__ == "__main__":
-    sys.exit(run_tests(sys.argv, named([memcheck_report, memcheck_of_no_report, memcheck_golden])))
+    sys.exit(run_tests(sys.argv, named([memcheck_report, memcheck_of_no_report, memcheck_golden,
+                                     memcheck_of_a_part_is_not_complete, memcheck_writes_one_thing_to_one_place])))

@@ -267,3 +267,13 @@ Test(base_clock, does_not_go_back)
         last = now;
     }
 }
+
+Test(base_text, what_is_no_utf8_is_replaced)
+{
+    pp_text text = {0};
+    cr_expect(pp_text_is_utf8("caf\xc3\xa9") && pp_text_is_utf8("") && !pp_text_is_utf8("caf\xe9") &&
+              !pp_text_is_utf8("\xc3"));
+    pp_text_utf8(&text, "a\xe9z\xc3\xa9\xed\xa0\x80");
+    cr_expect_str_eq(text.at, "a\xef\xbf\xbdz\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+    pp_text_free(&text);
+}

@@ -198,3 +198,86 @@ Test(machine, memory_that_cannot_be_bound_is_used_all_the_same)
     cr_expect_neq(machine->memory, PP_BIND_NONE);
     pp_machine_close(machine);
 }
+
+/* Before hwloc gets it: it would take minutes, or crash. */
+Test(machine, descriptions_beyond_any_machine_are_refused)
+{
+    static const char *const fine[] = {"",
+                                       "node:64 core:8 pu:8",
+                                       "pack:64 [numa] core:64 pu:1",
+                                       "core:4096 pu:1",
+                                       "pack:2(memory=1GB) core:2(indexes=0,2,1,3) pu:1",
+                                       "no such thing"},
+                             *const large[] = {"node:65 pu:1",
+                                               "pu:4097",
+                                               "core:1000 pu:1000",
+                                               "node:8 [numa] pu:99",
+                                               "2 3 700",
+                                               "pack:33[numa][numa] pu:1",
+                                               "pu:99999999999999999999999999"};
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
+        cr_expect_eq(pp_topology_check_synthetic(fine[i], NULL), PPTO_OK, "%s", fine[i]);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        pp_error err = {0};
+        ppto_status status = pp_topology_check_synthetic(large[i], &err);
+        bool is_fine = i == 3; /* 8 nodes, and 8 more of 99 CPUs each */
+        cr_expect_eq(status, is_fine ? PPTO_OK : PPTO_E_VALUE, "%s", large[i]);
+        cr_expect(is_fine || strstr(err.text, "at most"), "%s: %s", large[i], err.text);
+    }
+}
+
+static ppto_status check_xml(const char *text)
+{
+    char path[] = "machine_XXXXXX.xml";
+    int fd = mkstemps(path, 4);
+    pp_error err = {0};
+    cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    ppto_status status = pp_topology_check_xml(path, &err);
+    cr_expect(status == PPTO_OK || strstr(err.text, path), "%s", err.text);
+    unlink(path);
+    return status;
+}
+
+Test(machine, damaged_xml_is_refused)
+{
+    static const char *const fine[] = {
+        "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n"
+        " <!-- <none> -->\n <object type=\"Machine\" os_index='0'><object type=\"PU\"/></object> "
+        "a\n</topology>\n",
+        "<topology></topology>"};
+    static const char *const broken[] = {"",
+                                         "no XML",
+                                         "<topology>",
+                                         "<topology><object></topology>",
+                                         "<topology></object></topology>",
+                                         "<topology a></topology>",
+                                         "<topology a=\"b></topology>",
+                                         "<topology a=\"<\"></topology>",
+                                         "<topology></topology><topology></topology>",
+                                         "<topology></topology",
+                                         "<topology",
+                                         "<machine></machine>",
+                                         "<topology/ >",
+                                         "<!-- <topology></topology>",
+                                         "text <topology></topology>",
+                                         "<></>"};
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
+        cr_expect_eq(check_xml(fine[i]), PPTO_OK, "%s", fine[i]);
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
+        cr_expect_eq(check_xml(broken[i]), PPTO_E_VALUE, "%s", broken[i]);
+    pp_text deep = {0};
+    for (int i = 0; i < 5000; i++) pp_text_add(&deep, "<topology>");
+    cr_expect_eq(check_xml(deep.at), PPTO_E_VALUE);
+    pp_text_free(&deep);
+    cr_expect_eq(pp_topology_check_xml("nowhere.xml", NULL), PPTO_E_VALUE);
+}
+
+Test(machine, this_system_alone_is_this_one)
+{
+    pp_machine *machine = NULL;
+    pp_error err = {0};
+    cr_assert_eq(pp_machine_open("this-system", &machine, &err), PPTO_OK, "%s", err.text);
+    cr_expect(machine->this_system && machine->n_domains >= 1);
+    pp_machine_close(machine);
+}
