@@ -59,6 +59,16 @@ typedef struct ppto_memcheck_summary {
     uint64_t retained_bytes, retention_max;
     uint64_t leaked, growing, retained, unplanned, late_free, suppressed; /* groups of buffers */
 } ppto_memcheck_summary;
+typedef struct ppto_operator_memory {
+    const char *operator_name; /* borrow: lives as long as the context */
+    uint64_t current_bytes, peak_bytes, blocks;
+} ppto_operator_memory;
+/* What a context counts where memcheck is off (level 0): bytes by operator that are out now, the most there
+ * ever were, and blocks that are out. The operators that hold the most come first, those that hold nothing
+ * are left out. out: room for `most`. returns how many; 0 also where memcheck is on, whose report says more,
+ * for NULL and in a forked child. threads: any */
+PPTO_API size_t ppto_memcheck_operators(ppto_context *ctx, ppto_operator_memory *out, size_t most);
+
 /* For tests. returns as ppto_memcheck_report. threads: any */
 PPTO_API ppto_status ppto_memcheck_summarise(ppto_context *ctx, ppto_memcheck_summary *out);
 

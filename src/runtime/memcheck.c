@@ -212,9 +212,25 @@ ppto_status ppto_memcheck_summarise(ppto_context *ctx, ppto_memcheck_summary *ou
     return pp_report(&err);
 }
 
-/* ---- no memory left ---------------------------------------------------------------------------- */
+enum { MOST_BLAMED = 3, MOST_OPERATORS = 4096 };
 
-enum { MOST_BLAMED = 3 };
+/* ---- level 0 ----------------------------------------------------------------------------------- */
+
+size_t ppto_memcheck_operators(ppto_context *ctx, ppto_operator_memory *out, size_t most)
+{
+    pp_error err = {0};
+    if (!out || most == 0 || pp_context_check(ctx, &err) != PPTO_OK || ctx->ledger) return 0;
+    if (most > MOST_OPERATORS) most = MOST_OPERATORS;
+    pp_tally_row *rows = pp_calloc(most, sizeof *rows);
+    size_t n = rows ? pp_pool_operators(ctx->pool, rows, most) : 0;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (ppto_operator_memory){rows[i].operator_name, rows[i].current_bytes, rows[i].peak_bytes,
+                                        rows[i].blocks};
+    pp_free(rows);
+    return n;
+}
+
+/* ---- no memory left ---------------------------------------------------------------------------- */
 
 static int by_live_bytes(const void *a, const void *b)
 {

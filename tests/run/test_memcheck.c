@@ -443,3 +443,26 @@ Test(memcheck, every_buffer_of_a_slab_is_an_operator_s)
     ppto_array_release(a);
     ppto_graph_destroy(g);
 }
+
+/* Level 0 counts by operator, the largest first; a level that watches leaves that to its report. */
+Test(memcheck, operators_are_counted_where_nobody_watches)
+{
+    ppto_options o = PPTO_OPTIONS_INIT;
+    ppto_operator_memory rows[8];
+    ppto_context *plain;
+    o.memcheck_level = 0;
+    cr_expect_eq(ppto_memcheck_operators(ctx, rows, 8), 0, "this one is watched");
+    cr_assert_eq(ppto_context_create(&plain, &o), PPTO_OK);
+    ppto_array *a = ppto_array_fill(plain, PPTO_F32, 2, square, "zeros", "a");
+    ppto_array *b = ppto_array_fill(plain, PPTO_F32, 2, square, "ones", "b");
+    cr_assert_eq(ppto_memcheck_operators(plain, rows, 8), 1);
+    cr_expect_str_eq(rows[0].operator_name, "array_fill");
+    cr_expect(rows[0].current_bytes == 2 * BYTES && rows[0].peak_bytes == 2 * BYTES && rows[0].blocks == 2);
+    ppto_array_release(b);
+    cr_assert_eq(ppto_memcheck_operators(plain, rows, 1), 1);
+    cr_expect(rows[0].current_bytes == BYTES && rows[0].peak_bytes == 2 * BYTES && rows[0].blocks == 1);
+    cr_expect_eq(ppto_memcheck_operators(plain, rows, 0) + ppto_memcheck_operators(NULL, rows, 8), 0);
+    ppto_array_release(a);
+    cr_expect_eq(ppto_memcheck_operators(plain, rows, 8), 0);
+    ppto_context_destroy(plain);
+}
