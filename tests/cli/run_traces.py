@@ -171,6 +171,16 @@ def perfetto_has_flows_counters_and_names(ppto):
     expect(b"worker 0 (caller)" in {t[2][0] for t in tracks.values() if 2 in t}, tracks)
 
 
+def names_that_are_no_utf8_are_made_so(ppto):
+    name = "caf\udce9.npy"  # of one byte that is no UTF-8
+    os.symlink("big.npy", name)
+    names = perfetto(ppto, ["run", "x * 2", f"x={name}", "-o", "out.npy"])[0]
+    expect("read caf\ufffd.npy" in names.values(), [ascii(n) for n in names.values()])
+    events = chrome(ppto, ["run", "x * 2", f"x={name}", "-o", "out.npy"])
+    expect(any(e.get("name") == "read caf\ufffd.npy" for e in events), "Chrome JSON")
+    os.remove(name)
+
+
 def protobuf_is_smaller(ppto):
     chrome(ppto, PIECES)
     perfetto(ppto, PIECES)
@@ -339,7 +349,8 @@ def kernels_found_again_are_hits(ppto):
 BIG = 1 << 21
 TESTS = [tasks_follow_each_other_on_a_worker, operators_are_named, edges_are_arrows_between_tasks, memory_is_a_counter,
          files_by_pieces, names_with_odd_characters, perfetto_says_what_chrome_says,
-         perfetto_has_flows_counters_and_names, protobuf_is_smaller, timeline_is_a_picture, timeline_stays_small,
+         perfetto_has_flows_counters_and_names, names_that_are_no_utf8_are_made_so, protobuf_is_smaller,
+         timeline_is_a_picture, timeline_stays_small,
          stats_say_what_took_how_long, pictures_of_plans, pictures_with_open_sizes, picture_to_standard_output,
          large_graphs_stay_legible, results_have_their_names,
          a_failed_run_is_told_with_its_failure, reports_that_cannot_be_written,
