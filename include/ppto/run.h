@@ -44,6 +44,11 @@ PPTO_API ppto_status ppto_program_bind_output(ppto_program *program, size_t i, p
  * pipe goes away) and E_LIMIT (disk full), which name the file; under KEEP_GOING the other outputs are there
  * all the same. */
 PPTO_API ppto_status ppto_program_bind_sink(ppto_program *program, size_t i, const char *path);
+/* Gets all ready for runs with what is bound (every input): memory is planned, and machine code is there when
+ * this returns, so that no run of these sizes has to do either. Nothing is required; with tier "auto" the
+ * code comes while runs go on. returns PPTO_OK; E_NAME where an input is not bound; what a run says of sizes
+ * that do not fit; E_NOMEM */
+PPTO_API ppto_status ppto_program_prepare(ppto_program *program);
 /* Runs with what is bound and waits. outputs (NULL where every output is bound): room for all results; each
  * is retained for the caller. threads: one program by one thread at a time. */
 PPTO_API ppto_status ppto_program_run(ppto_program *program, ppto_array **outputs);

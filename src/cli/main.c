@@ -59,7 +59,7 @@ static void general_help(FILE *to)
           "bad or cannot be read or written; 4 a limit or resource; 5 interrupted; 70 internal.\n"
           "environment: PPTO_NUM_THREADS, PPTO_EXECUTOR, PPTO_DEVICE, PPTO_TIER, PPTO_SIMD, PPTO_TOPOLOGY, "
           "PPTO_PLACEMENT, PPTO_LOG_LEVEL, PPTO_MEMCHECK, PPTO_MEMCHECK_LEVEL, PPTO_MEMCHECK_FILE, "
-          "PPTO_MEMCHECK_SUPPRESS, "
+          "PPTO_MEMCHECK_SUPPRESS, PPTO_MODULE_PATH, PPTO_CACHE_DIR, "
           "NO_COLOR.\n",
           to);
 }

@@ -2,6 +2,7 @@
  * Programs: a plan and what is bound to it. */
 #include <string.h>
 
+#include "devices/cpu/loop_store.h"
 #include "files/sink.h"
 #include "runtime/sync.h"
 #include "runtime/tracing.h"
@@ -333,6 +334,21 @@ ppto_status ppto_program_bind_sink(ppto_program *p, size_t i, const char *path)
 /* ---- running
  * ------------------------------------------------------------------------------------------------------------
  */
+
+ppto_status ppto_program_prepare(ppto_program *p)
+{
+    pp_error err = {0};
+    uint64_t bytes;
+    if (!p) return pp_report_new(PPTO_E_VALUE, "prepare: the program is NULL");
+    PP_TRY(pp_context_refuses(p->ctx));
+    for (size_t i = 0; i < p->plan->inputs.n; i++)
+        if (!p->inputs[i])
+            return pp_report_new(PPTO_E_NAME, "prepare: input %s is not bound", p->plan->inputs.at[i].name);
+    if (!pp_program_take(p)) return busy("prepare");
+    if (pp_run_prepare(p, &bytes, &err) == PPTO_OK) pp_loop_store_settle();
+    pp_program_give(p);
+    return pp_report(&err);
+}
 
 void ppto_program_cancel(ppto_program *p)
 {

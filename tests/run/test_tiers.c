@@ -165,6 +165,29 @@ Test(tiers, are_told_by_statistics_and_explanations)
     }
 }
 
+Test(tiers, can_be_waited_for)
+{
+    open_tier("auto");
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_tensor *x = ppto_input(g, "x", PPTO_F32, "40, 129"), *r = ppto_expr(g, "exp(x) * x + 1");
+    ppto_program *p = NULL;
+    ppto_stats stats = {.size = sizeof stats};
+    ppto_array *in = ppto_array_fill(ctx, PPTO_F32, 2, (int64_t[]){40, 129}, "ones", NULL), *out = NULL;
+    cr_assert(x && r && in, "%s", ppto_error_text(NULL));
+    cr_assert_eq(ppto_compile(1, &r, &p), PPTO_OK);
+    EXPECT_ERROR(ppto_program_prepare(p), PPTO_E_NAME, "x is not bound");
+    cr_assert_eq(ppto_program_bind(p, 0, in), PPTO_OK);
+    cr_expect_eq(ppto_program_prepare(p), PPTO_OK, "%s", ppto_error_text(NULL));
+    cr_assert_eq(ppto_program_run(p, &out), PPTO_OK, "%s", ppto_error_text(NULL));
+    cr_assert_eq(ppto_program_stats(p, &stats), PPTO_OK);
+    cr_expect_str_eq(stats.tier, "jit");
+    ppto_array_release(in);
+    ppto_array_release(out);
+    ppto_program_destroy(p);
+    ppto_graph_destroy(g);
+    ppto_context_destroy(ctx);
+}
+
 Test(tiers, need_no_module)
 {
     char *text = NULL;
