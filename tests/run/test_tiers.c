@@ -258,3 +258,67 @@ Test(tiers, let_a_process_end_while_loops_are_compiled)
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 7, "%x", (unsigned)status);
 }
+
+/* ---- the store ---- */
+
+/* x + n */
+static pp_loop_code *get_sum(uint64_t n, bool *first)
+{
+    static const pp_stream stream = {.dtype = PPTO_U32};
+    const pp_instr code[] = {{.op = PP_PARAM, .dtype = PPTO_U32},
+                             {.op = PP_CONST, .dtype = PPTO_U32},
+                             {.op = PP_ADD, .dtype = PPTO_U32, .a = 0, .b = 1},
+                             {.op = PP_STORE, .dtype = PPTO_U32, .a = 2}};
+    pp_loop loop = {.in = &stream, .out = &stream, .n_in = 1, .n_out = 1, .code = code, .n_code = 4};
+    loop.consts = &n;
+    loop.n_consts = 1;
+    loop.hash = pp_loop_hash(&loop);
+    return pp_loop_store_get(&loop, "avx2", true, first);
+}
+
+Test(tiers, keep_a_bounded_store_that_forgets_the_oldest)
+{
+    enum { MANY = 900 };
+    bool first;
+    cr_assert_eq(pp_loop_store_enter("avx2", true, NULL), PPTO_OK);
+    pp_loop_code *held = get_sum(0, &first);
+    for (uint64_t n = 1; n < MANY; n++) {
+        uint32_t x = 5, y = 0;
+        pp_loop_code *code = get_sum(n, &first);
+        cr_assert(code && first, "%d", (int)n);
+        pp_loop_code_fn(code)(1, 1, &(pp_stream_at){(char *)&x, 0}, &(pp_stream_at){(char *)&y, 0});
+        cr_expect_eq(y, 5 + n);
+        pp_loop_store_put(code);
+    }
+    cr_expect_leq(pp_loop_store_facts().loops, 600);
+    pp_loop_store_put(get_sum(MANY - 1, &first));
+    cr_expect_not(first, "the newest is gone");
+    pp_loop_store_put(get_sum(1, &first));
+    cr_expect(first, "the oldest is there");
+    pp_loop_store_put(get_sum(0, &first));
+    cr_expect_not(first, "what is held is gone");
+    pp_loop_store_put(held);
+    pp_loop_store_leave();
+}
+
+static ppto_status refuse(PP_UNUSED const pp_loop *loop, PP_UNUSED const char *simd,
+                          PP_UNUSED void *(*alloc)(size_t), PP_UNUSED void **object, PP_UNUSED size_t *bytes,
+                          pp_error *err)
+{
+    return pp_fail(err, PPTO_E_UNSUPPORTED, "no");
+}
+
+Test(tiers, leave_to_the_interpreter_what_is_refused)
+{
+    char *text = NULL;
+    slow = pp_generator_module;
+    slow.compile = refuse;
+    pp_loop_store_use(&slow);
+    open_tier("jit");
+    const ppto_stats s = stats_of("exp(x) * x + 1", &text);
+    cr_expect_str_eq(s.tier, "interp");
+    cr_expect_eq(s.loops, 1);
+    cr_expect_eq(pp_loop_store_facts().refused, 1);
+    ppto_text_free(text);
+    ppto_context_destroy(ctx);
+}
