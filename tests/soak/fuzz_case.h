@@ -23,6 +23,8 @@ typedef struct fuzz_case {
     uint32_t n_runs, n_outputs[MOST_RUNS];
     bool sink[MOST_RUNS][MOST_OUTPUTS];
     uint32_t behind[MOST_RUNS][MOST_OUTPUTS]; /* the event behind a sink; MOST_EVENTS: none */
+    bool relays[MOST_RUNS];                   /* it reads what the first run stored */
+    uint32_t relayed;                         /* which output of that; MOST_OUTPUTS: none */
     bool never;                               /* some user event is never signalled */
     uint32_t cancel_after;                    /* turns of the world; UINT32_MAX: never */
     atomic_int called;

@@ -12,7 +12,7 @@
 
 #include "scheduler/io_engine.h"
 
-enum { MOST_PATHS = 16, MOST_BYTES = 1024 };
+enum { MOST_PATHS = 16, MOST_BYTES = 1024, HEADER = 128, BYTES = 4 * FILE_ELEMENTS, OLD = 0x55 };
 
 static char folder[] = "/tmp/ppto-soak-XXXXXX";
 static ppto_context *of;
@@ -62,22 +62,28 @@ const char *files_source(uint32_t which)
     return path_of(names[which], 0, 0);
 }
 
+static void put_header(char *out, char order)
+{
+    static const char head[] = "\x93NUMPY\x01\0v\0{'descr': '>f4', 'fortran_order': False, 'shape': (12,), }";
+    memset(out, ' ', HEADER);
+    memcpy(out, head, sizeof head - 1);
+    *strchr(out + 10, '>') = order;
+    out[HEADER - 1] = '\n';
+}
+
 /* The same elements; c.npy has them in the other order of bytes. */
 static bool make_sources(void)
 {
-    static const char head[] = "\x93NUMPY\x01\0v\0{'descr': '>f4', 'fortran_order': False, 'shape': (12,), }";
     const int64_t shape[] = {FILE_ELEMENTS};
-    char swapped[128 + 4 * FILE_ELEMENTS];
+    char swapped[HEADER + BYTES];
     ppto_array *a = ppto_array_fill(of, PPTO_F32, 1, shape, "uniform(-1,1)", "file");
     if (!a) return false;
     const char *bytes = ppto_array_data(a);
-    memset(swapped, ' ', 128);
-    memcpy(swapped, head, sizeof head - 1);
-    swapped[127] = '\n';
-    for (int i = 0; i < 4 * FILE_ELEMENTS; i++) swapped[128 + i] = bytes[(i & ~3) + 3 - (i & 3)];
+    put_header(swapped, '>');
+    for (int i = 0; i < BYTES; i++) swapped[HEADER + i] = bytes[(i & ~3) + 3 - (i & 3)];
     bool ok = ppto_array_save(a, path_of("a.npy", 0, 0)) == PPTO_OK &&
-              write_file(path_of("b.raw", 0, 0), bytes, 4 * FILE_ELEMENTS) &&
-              write_file(path_of("d.raw", 0, 0), bytes, 4 * FILE_ELEMENTS) &&
+              write_file(path_of("b.raw", 0, 0), bytes, BYTES) &&
+              write_file(path_of("d.raw", 0, 0), bytes, BYTES) &&
               write_file(path_of("c.npy", 0, 0), swapped, sizeof swapped);
     ppto_array_release(a);
     return ok;
@@ -93,24 +99,39 @@ void files_are_there(bool all)
 
 /* ---- results ------------------------------------------------------------------------------------ */
 
+/* Results with odd numbers have no header. */
+static const char *result_at(uint32_t run, uint32_t output)
+{
+    return path_of(output % 2 ? "out%u-%u.raw" : "out%u-%u.npy", run, output);
+}
+
 const char *files_result(uint32_t run, uint32_t output)
 {
-    const char *path = path_of(output % 2 ? "out%u-%u.raw" : "out%u-%u.npy", run, output);
-    return write_file(path, "old", 3) ? path : "";
+    const char *path = result_at(run, output);
+    char old[HEADER + BYTES];
+    put_header(old, '<');
+    memset(old + HEADER, OLD, BYTES);
+    bool ok = output % 2 ? write_file(path, old + HEADER, BYTES) : write_file(path, old, sizeof old);
+    return ok ? path : "";
+}
+
+const char *files_stored(uint32_t run, uint32_t output)
+{
+    return output % 2 ? path_of("out%u-%u.raw:f32[12]", run, output) : result_at(run, output);
 }
 
 file_state files_look(uint32_t run, uint32_t output, const ppto_array *want)
 {
     char bytes[MOST_BYTES];
-    const size_t n_data = 4 * FILE_ELEMENTS;
-    FILE *f = fopen(path_of(output % 2 ? "out%u-%u.raw" : "out%u-%u.npy", run, output), "r");
+    char old[BYTES];
+    FILE *f = fopen(result_at(run, output), "r");
     size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
     if (f) fclose(f);
-    if (n == 3 && memcmp(bytes, "old", 3) == 0) return FILE_OLD;
-    bool whole =
-        output % 2 ? n == n_data : n > n_data && n % 64 == n_data && memcmp(bytes, "\x93NUMPY", 6) == 0;
+    bool whole = output % 2 ? n == BYTES : n > BYTES && n % 64 == BYTES && memcmp(bytes, "\x93NUMPY", 6) == 0;
     if (!whole) return FILE_WRONG;
-    return !want || memcmp(bytes + n - n_data, ppto_array_data(want), n_data) == 0 ? FILE_RIGHT : FILE_WRONG;
+    memset(old, OLD, BYTES);
+    if (memcmp(bytes + n - BYTES, old, BYTES) == 0) return FILE_OLD;
+    return !want || memcmp(bytes + n - BYTES, ppto_array_data(want), BYTES) == 0 ? FILE_RIGHT : FILE_WRONG;
 }
 
 /* ---- the engine --------------------------------------------------------------------------------- */
@@ -172,7 +193,6 @@ bool files_end(void)
         ok = unlink(path) == 0 && ok;
     }
     for (uint32_t run = 0; run < 8; run++)
-        for (uint32_t output = 0; output < 8; output++)
-            (void)unlink(path_of(output % 2 ? "out%u-%u.raw" : "out%u-%u.npy", run, output));
+        for (uint32_t output = 0; output < 8; output++) (void)unlink(result_at(run, output));
     return rmdir(folder) == 0 && ok;
 }

@@ -20,8 +20,9 @@ void files_are_there(bool all);
 bool files_move(int64_t *now_ns);
 
 const char *files_source(uint32_t which);
-/* The path of a result; an old file lies there. */
+/* The path of a result; an old file is put there. Then the same as a source. */
 const char *files_result(uint32_t run, uint32_t output);
+const char *files_stored(uint32_t run, uint32_t output);
 
 typedef enum file_state { FILE_OLD, FILE_RIGHT, FILE_WRONG } file_state;
 /* want: NULL where it is not known, as a group of its operators failed as a whole; then any are right. */

@@ -21,7 +21,7 @@
 #include "fuzz_files.h"
 #include "ppto/ops.h"
 
-enum { MOST_OPS = 14, MOST_FILES = 2, N = 12 };
+enum { MOST_OPS = 14, MOST_FILES = 3, N = 12 };
 
 static uint64_t state, digest; /* digest: of all draws the world saw, in order */
 static ppto_context *simulated, *plain;
@@ -92,7 +92,7 @@ static void pop(const fuzz_case *c, ppto_graph *g, bool streams, uint32_t on)
 
 static uint32_t record_sources(const fuzz_case *c, ppto_graph *g, bool streams, ppto_tensor **values)
 {
-    uint32_t n = draw(MOST_FILES + 1);
+    uint32_t n = draw(MOST_FILES);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t which = draw(FILE_SOURCES), on = draw(c->n_streams + 1);
         push(c, g, streams, on);
@@ -100,6 +100,24 @@ static uint32_t record_sources(const fuzz_case *c, ppto_graph *g, bool streams, 
         pop(c, g, streams, on);
     }
     return n;
+}
+
+/* What the first run stores, when the event behind it has happened; without streams an input. */
+static uint32_t record_relay(fuzz_case *c, ppto_graph *g, bool streams, uint32_t run, ppto_tensor **value)
+{
+    uint32_t wanted = draw(2), on = draw(c->n_streams);
+    if (run == 0 || wanted == 0 || c->relayed == MOST_OUTPUTS) return 0;
+    c->relays[run] = true;
+    if (!streams) {
+        *value = ppto_input(g, "r", PPTO_F32, "12");
+        return 1;
+    }
+    if (ppto_stream_wait(g, c->stream[on], c->event[c->behind[0][c->relayed]]) != PPTO_OK)
+        complain(c, "wait");
+    push(c, g, true, on);
+    *value = ppto_open(g, files_stored(0, c->relayed));
+    pop(c, g, true, on);
+    return 1;
 }
 
 /* Without streams it is an array, to compare with. */
@@ -116,6 +134,7 @@ static void record_sink(fuzz_case *c, ppto_graph *g, bool streams, uint32_t run,
     if (event == 0 || on == c->n_streams || c->n_events == MOST_EVENTS) return;
     uint64_t keep = state;
     c->behind[run][i] = c->n_events;
+    if (run == 0) c->relayed = i;
     if (ppto_event_record(g, c->stream[on], &c->event[c->n_events]) == PPTO_OK) new_event(c, false);
     state = keep;
 }
@@ -130,6 +149,7 @@ static ppto_program *record(fuzz_case *c, bool streams, uint32_t which_run, ppto
     values[n++] = ppto_input(g, "x", PPTO_F32, "12");
     values[n++] = ppto_input(g, "y", PPTO_F32, "12");
     n += record_sources(c, g, streams, values + n);
+    n += record_relay(c, g, streams, which_run, values + n);
     for (uint32_t k = 0; k < ops; k++) {
         uint64_t keep = state; /* what sync points draw is not seen by the operators */
         state ^= k * 0x9e3779b97f4a7c15u;
@@ -268,12 +288,33 @@ static ppto_status run_plain(ppto_program *q, ppto_array **outputs)
     return status;
 }
 
+static void bind_relay(const fuzz_case *c, const fuzz_run *runs, uint32_t i)
+{
+    static const int64_t shape[] = {N};
+    ppto_array *there = runs[0].b[c->relayed];
+    ppto_array *r = there ? ppto_array_copy_of(plain, PPTO_F32, 1, shape, ppto_array_data(there))
+                          : ppto_array_fill(plain, PPTO_F32, 1, shape, "zeros", "r");
+    if (ppto_program_bind_name(runs[i].q, "r", r) != PPTO_OK) complain(c, "bind");
+    ppto_array_release(r);
+}
+
+/* Of a run whose file is not known nothing is. */
+static void forget(ppto_array **outputs)
+{
+    for (int k = 0; k < MOST_OUTPUTS; k++) {
+        ppto_array_release(outputs[k]);
+        outputs[k] = NULL;
+    }
+}
+
 static void check_all(const fuzz_case *c, fuzz_run *runs)
 {
     bool fails = false;
     files_are_there(true);
     for (uint32_t i = 0; i < c->n_runs; i++) {
+        if (c->relays[i]) bind_relay(c, runs, i);
         runs[i].without = run_plain(runs[i].q, runs[i].b);
+        if (c->relays[i] && !runs[0].b[c->relayed]) forget(runs[i].b);
         fails = fails || runs[i].without != PPTO_OK;
     }
     for (uint32_t i = 0; i < c->n_runs; i++) {
@@ -329,7 +370,7 @@ static ppto_stream *draw_stream(void)
 
 static uint64_t one_seed(uint64_t seed)
 {
-    fuzz_case c = {.seed = seed, .cancel_after = UINT32_MAX};
+    fuzz_case c = {.seed = seed, .cancel_after = UINT32_MAX, .relayed = MOST_OUTPUTS};
     fuzz_run runs[MOST_RUNS];
     uint64_t kinds = 0;
     memset(runs, 0, sizeof runs);
