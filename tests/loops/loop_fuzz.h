@@ -19,6 +19,7 @@ uint64_t lf_element(lf_random *random, ppto_dtype dtype);
 /* A loop with the arrays it points to. Functions are borrowed. */
 typedef struct lf_loop {
     pp_loop loop;
+    unsigned widest; /* bits of its dtypes, where they are kept narrow: then vectors have more elements */
     pp_stream in[LF_MAX_STREAMS], out[LF_MAX_STREAMS];
     pp_instr code[LF_MAX_CODE];
     uint32_t operands[LF_MAX_CODE * 4];

@@ -84,9 +84,12 @@ static uint32_t value_of(lf_random *random, lf_loop *l, ppto_dtype dtype)
     return push(l, PP_CONST, dtype, 0, 0, 0, l->loop.n_consts++);
 }
 
-static ppto_dtype some_dtype(lf_random *random)
+static ppto_dtype some_dtype(lf_random *random, const lf_loop *l)
 {
-    return (ppto_dtype)lf_below(random, PP_DTYPE_COUNT);
+    ppto_dtype dtype = PPTO_BOOL;
+    do dtype = (ppto_dtype)lf_below(random, PP_DTYPE_COUNT);
+    while (pp_dtype_width(dtype) > l->widest);
+    return dtype;
 }
 
 static void add_row(lf_random *random, lf_loop *l)
@@ -100,12 +103,13 @@ static void add_row(lf_random *random, lf_loop *l)
         push(l, op, dtype, condition, first, other, 0);
         return;
     }
-    while (!pp_scalar_accepts(op, dtype)) dtype = some_dtype(random);
+    if (l->widest < 64 && !pp_scalar_accepts(op, dtype)) return;
+    while (!pp_scalar_accepts(op, dtype)) dtype = some_dtype(random, l);
     if (dtype != dtype_of(l, first)) a = value_of(random, l, dtype);
     if (op == PP_CAST || op == PP_BITCAST) {
-        ppto_dtype to = some_dtype(random);
+        ppto_dtype to = some_dtype(random, l);
         while (!pp_scalar_converts(op, dtype, to) && !(op == PP_BITCAST && dtype == PPTO_BOOL))
-            to = some_dtype(random);
+            to = some_dtype(random, l);
         if (pp_scalar_converts(op, dtype, to)) push(l, op, to, a, 0, 0, 0);
         return;
     }
@@ -118,11 +122,12 @@ static void add_table(lf_random *random, lf_loop *l)
     if (l->loop.n_tables == LF_MAX_TABLES) return;
     const uint32_t at = l->loop.n_tables++;
     pp_table *table = &l->tables[at];
-    *table = (pp_table){(uint8_t)some_dtype(random), UINT32_C(1) << lf_below(random, 7), l->table_bits[at]};
+    *table =
+        (pp_table){(uint8_t)some_dtype(random, l), UINT32_C(1) << lf_below(random, 7), l->table_bits[at]};
     for (uint32_t i = 0; i < table->length; i++)
         l->table_bits[at][i] = lf_element(random, (ppto_dtype)table->dtype);
-    ppto_dtype from = some_dtype(random);
-    while (!pp_dtype_is_integer(from)) from = some_dtype(random);
+    ppto_dtype from = some_dtype(random, l);
+    while (!pp_dtype_is_integer(from)) from = some_dtype(random, l);
     push(l, PP_TABLE, (ppto_dtype)table->dtype, value_of(random, l, from), 0, 0, at);
 }
 
@@ -148,10 +153,10 @@ static void add_call(lf_random *random, lf_loop *l, const pp_function *f)
 
 static void add_inputs(lf_random *random, lf_loop *l)
 {
-    const ppto_dtype usual = some_dtype(random);
+    const ppto_dtype usual = some_dtype(random, l);
     l->loop.n_in = 1 + lf_below(random, 4);
     for (uint32_t i = 0; i < l->loop.n_in; i++) {
-        const ppto_dtype dtype = lf_below(random, 2) ? usual : some_dtype(random);
+        const ppto_dtype dtype = lf_below(random, 2) ? usual : some_dtype(random, l);
         l->in[i] = (pp_stream){.dtype = (uint8_t)dtype,
                                .kind = lf_below(random, 4) ? PP_STREAM_FULL : PP_STREAM_ROW};
         if (lf_below(random, 8)) push(l, PP_PARAM, dtype, 0, 0, 0, i);
@@ -198,6 +203,7 @@ static void add_outputs(lf_random *random, lf_loop *l)
 void lf_make(lf_random *random, const lf_library *library, lf_loop *l)
 {
     memset(l, 0, sizeof *l);
+    l->widest = 64 >> (lf_below(random, 2) ? lf_below(random, 4) : 0);
     l->loop = (pp_loop){.in = l->in,
                         .out = l->out,
                         .code = l->code,
@@ -207,12 +213,12 @@ void lf_make(lf_random *random, const lf_library *library, lf_loop *l)
                         .callees = l->callees,
                         .folds = l->folds};
     add_inputs(random, l);
-    value_of(random, l, some_dtype(random));
+    value_of(random, l, some_dtype(random, l));
     for (uint32_t left = 1 + lf_below(random, 16); left > 0 && l->loop.n_code < LF_MAX_CODE - 32; left--) {
         const uint32_t kind = lf_below(random, 16);
         if (kind == 0)
             add_table(random, l);
-        else if (kind == 1 && library->n_functions > 0)
+        else if (kind == 1 && library->n_functions > 0 && l->widest == 64)
             add_call(random, l, library->functions[lf_below(random, (uint32_t)library->n_functions)]);
         else
             add_row(random, l);
