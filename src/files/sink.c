@@ -259,6 +259,27 @@ ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, const p
     return open_new(sink, old ? &facts : NULL, bytes, watch, err);
 }
 
+static bool can_make_files(const char *path)
+{
+    char folder[PATH_ROOM];
+    const int length = (int)folder_length(path);
+    if (snprintf(folder, sizeof folder, "%.*s", length, path) >= (int)sizeof folder)
+        return true; /* opening tells */
+    return access(length > 0 ? folder : ".", W_OK | X_OK) == 0;
+}
+
+ppto_status pp_sink_check(const char *path, pp_error *err)
+{
+    struct stat facts;
+    const bool old = stat(path, &facts) == 0;
+    if (names_a_descriptor(path)) return PPTO_OK;
+    if (!old && errno != ENOENT) return pp_fail_errno(err, "cannot write", errno);
+    if (old && S_ISDIR(facts.st_mode)) return pp_fail_errno(err, "cannot write", EISDIR);
+    if (old && access(path, W_OK) != 0) return pp_fail_errno(err, "cannot write", errno);
+    if (!old && !can_make_files(path)) return pp_fail_errno(err, "cannot write", errno);
+    return PPTO_OK;
+}
+
 /* ---- end --------------------------------------------------------------------------------------- */
 
 static void let_go(pp_sink *sink)

@@ -29,6 +29,10 @@ typedef struct pp_sink {
 ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, const pp_files_watch *watch,
                          pp_error *err);
 
+/* Whether a sink of that name could be opened as things stand, without touching anything: told before work
+ * whose result could not be kept. What opening finds still counts. returns  PPTO_OK; PPTO_E_IO */
+ppto_status pp_sink_check(const char *path, pp_error *err);
+
 /* Everything is written: closes, and the file appears. sync: first asks the disk to keep it, which also lets
  * it survive a crash of the machine. After a failure there is no new file; only when the folder cannot be
  * synced it is there and may not survive. */

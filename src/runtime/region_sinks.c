@@ -42,6 +42,7 @@ static ppto_status open_sink(pp_region_run *r, const pp_place *place)
     pp_file_name name = {0};
     pp_text head = {0};
     pp_error why = {0};
+    sink->file.fd = -1;
     ppto_status status = pp_files_head(path, &entry, &name, &head, &why);
     int64_t bytes = (int64_t)(head.n + pp_region_bytes(place));
     if (status == PPTO_OK) status = pp_sink_open(&sink->file, name.path, bytes, &watch, &why);
@@ -49,10 +50,8 @@ static ppto_status open_sink(pp_region_run *r, const pp_place *place)
         sink->open = true;
         sink->data_at = (int64_t)head.n;
         status = pp_files_write_by(&watch, sink->file.fd, head.at, head.n, &why);
-        if (status != PPTO_OK) status = pp_region_sink_fails(r, sink, status, &why);
-    } else {
-        pp_fail_of_file(r->err, status, path, &why);
     }
+    if (status != PPTO_OK) status = pp_region_sink_fails(r, sink, status, &why);
     pp_file_name_free(&name);
     pp_text_free(&head);
     return status;

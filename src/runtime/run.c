@@ -209,6 +209,21 @@ bool pp_run_writes_after(const pp_run_state *r)
     return false;
 }
 
+/* Of a run that fails as a whole: what could not be stored need not be computed. */
+static ppto_status check_sinks(const pp_run_state *r)
+{
+    for (size_t i = 0; !r->control->keep_going && i < r->plan->flat.outputs.n; i++) {
+        pp_file_name name = {0};
+        pp_error why = {.code = PPTO_OK};
+        if (!r->p->sinks[i]) continue;
+        ppto_status status = pp_file_name_read(r->p->sinks[i], &name, &why);
+        if (status == PPTO_OK) status = pp_sink_check(name.path, &why);
+        pp_file_name_free(&name);
+        if (status != PPTO_OK) return pp_fail_of_file(r->err, status, r->p->sinks[i], &why);
+    }
+    return PPTO_OK;
+}
+
 static ppto_status take_slab(pp_run_state *r)
 {
     ppto_status status = pp_pool_take_placed(r->p->ctx->pool, (size_t)r->in->layout.bytes, r->in->lies,
@@ -222,6 +237,7 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
     pp_pool *pool = r->p->ctx->pool;
     pp_pool_counters before, after;
     r->p->stats.pieces = 0;
+    if (!r->p->whole) PP_TRY(check_sinks(r));
     if (r->p->sync) PP_TRY(before_reading(r));
     PP_TRY(pack_inputs(r));
     PP_TRY(fix_sizes(r));

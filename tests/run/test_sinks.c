@@ -116,6 +116,36 @@ Test(sinks, a_reader_that_goes_away_takes_the_other_results_along_only_when_the_
     leave();
 }
 
+/* Nothing is read for a result that could not be kept; a run that keeps going makes the others. */
+Test(sinks, a_folder_that_is_not_there_is_told_before_anything_is_read)
+{
+    static const char *const texts[] = {"x * 2", "x + 1"}, *const paths[] = {"none/y.npy", "z.npy"};
+    ppto_progress done = {.size = sizeof done};
+    ppto_array *outputs[2], *x;
+    ppto_program *p = NULL;
+    ppto_run *started;
+    enter();
+    cr_assert_not_null(x = ppto_array_open(ctx, "x.npy"));
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_tensor *y = (ppto_input(g, "x", PPTO_F32, "N, 1024"), ppto_expr(g, "x * 2"));
+    cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK);
+    cr_assert_eq(ppto_program_bind(p, 0, x), PPTO_OK);
+    cr_assert_eq(ppto_program_bind_sink(p, 0, paths[0]), PPTO_OK);
+    cr_assert_eq(ppto_program_start(p, NULL, &started), PPTO_OK);
+    cr_expect_eq(ppto_run_wait(started, -1), PPTO_E_IO);
+    cr_expect(strstr(ppto_error_text(ctx), "none/y.npy: cannot write: "), "%s", ppto_error_text(ctx));
+    cr_assert_eq(ppto_run_progress(started, &done), PPTO_OK);
+    cr_expect_eq(done.file_bytes, 0);
+    ppto_run_release(started);
+    ppto_program_destroy(p);
+    ppto_graph_destroy(g);
+    cr_expect_eq(run(2, texts, paths, PPTO_KEEP_GOING, x, outputs), PPTO_E_IO);
+    cr_expect_eq(access("z.npy", F_OK), 0);
+    for (int i = 0; i < 2; i++) ppto_array_release(outputs[i]);
+    ppto_array_release(x);
+    leave();
+}
+
 /* After the cancel no piece begins: what passes through files then is what was under way, at most the windows
  * of the input and the one that the piece under way asks for when it is done. */
 Test(sinks, a_cancelled_run_reads_only_what_was_under_way)
