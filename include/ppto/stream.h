@@ -46,9 +46,9 @@ PPTO_API ppto_status ppto_stream_push(ppto_graph *graph, ppto_stream *stream);
 PPTO_API ppto_status ppto_stream_pop(ppto_graph *graph); /* E_VALUE without a push */
 
 /* Waits for all runs begun so far (ppto_program_start, ppto_program_run) to have left the stream.
- * returns  PPTO_OK; the first failure of a run on the stream since the last ppto_sync, with its text;
- *          E_WOULD_DEADLOCK; E_FORKED
- * threads  any, but see above */
+ * returns  PPTO_OK; the first failure of a run on the stream since the last ppto_sync, with its text (of a
+ * run that keeps going: only where something on this stream failed or was skipped); E_WOULD_DEADLOCK;
+ * E_FORKED threads  any, but see above */
 PPTO_API ppto_status ppto_sync(ppto_stream *stream);
 
 /* ---- events ---- */
@@ -115,7 +115,8 @@ PPTO_API ppto_status ppto_event_then(ppto_event event, ppto_event_fn fn, void *a
 typedef struct ppto_run ppto_run;
 typedef enum ppto_policy {
     PPTO_FAIL_FAST, /* after a failure nothing more begins */
-    PPTO_KEEP_GOING /* only what depends on a failure is skipped; the other outputs are there */
+    PPTO_KEEP_GOING /* only what depends on a failure is skipped, and what stands behind it on its stream; the
+                       other outputs are there */
 } ppto_policy;
 
 typedef struct ppto_run_options {

@@ -130,6 +130,7 @@ typedef struct pp_sync_state { /* of a program; one run at a time */
     bool *ended;
     bool entered;
     bool *passed;         /* per sync point that records: its step was run */
+    bool *well;           /* per stream: all steps on it succeeded */
     bool kept;            /* the run failed, but what its steps did counts, and its files are there */
     pthread_cond_t woken; /* pp_sync_pass may go on */
     bool has_woken;       /* it was made */

@@ -19,8 +19,9 @@ static ppto_status make_room(pp_sync_state *state)
     state->ended = pp_calloc(state->n_syncs + 1, sizeof *state->ended);
     state->stores = pp_calloc(state->n_streams + 1, sizeof *state->stores);
     state->passed = pp_calloc(state->n_syncs + 1, sizeof *state->passed);
+    state->well = pp_calloc(state->n_streams + 1, sizeof *state->well);
     bool ok = state->streams && state->events && state->entries && state->waits && state->target &&
-              state->ended && state->stores && state->passed;
+              state->ended && state->stores && state->passed && state->well;
     return ok ? PPTO_OK : PPTO_E_NOMEM;
 }
 
@@ -85,6 +86,7 @@ void pp_sync_destroy(pp_sync_state *state)
     pp_free(state->ended);
     pp_free(state->stores);
     pp_free(state->passed);
+    pp_free(state->well);
     pp_free(state);
 }
 
@@ -178,6 +180,7 @@ ppto_status pp_sync_enter(pp_sync_state *state, int priority, pp_error *err)
     state->priority = priority;
     state->defers = state->kept = false;
     memset(state->passed, 0, state->n_syncs * sizeof *state->passed);
+    memset(state->well, 0, state->n_streams * sizeof *state->well);
     state->run = atomic_fetch_add(&state->program->ctx->runs, 1) + 1;
     for (size_t i = 0; i < state->n_syncs; i++)
         if (is_foreign(state, i)) begin_wait(state, i);
@@ -270,7 +273,7 @@ void pp_sync_leave(pp_sync_state *state, const pp_error *err)
         end_record(state, i, well ? PPTO_OK : status, &poison, &told);
     }
     for (size_t i = 0; i < state->n_streams; i++) {
-        if (err->code != PPTO_OK) note_failure(state->streams[i], err);
+        if (err->code != PPTO_OK && !(state->kept && state->well[i])) note_failure(state->streams[i], err);
         pp_stream_leave(state->streams[i], &state->entries[i], &told);
     }
     state->entered = false;
@@ -325,11 +328,13 @@ static uint32_t withdraw_gate(void *object, PP_UNUSED bool counts)
     return armed;
 }
 
-static void leave_stream(const pp_sync_step *step)
+/* well: all that the run did on it succeeded. */
+static void leave_stream(const pp_sync_step *step, bool well)
 {
     pp_told told = {NULL, NULL};
     pp_sync_state *state = step->instance->sync;
     uint32_t which = step->instance->schedule->steps.at[step->step].which;
+    state->well[which] = well;
     if (state->defers || state->stores[which]) return;
     pthread_mutex_lock(&state->syncs->lock);
     pp_stream_leave(state->streams[which], &state->entries[which], &told);
@@ -340,13 +345,13 @@ static void leave_stream(const pp_sync_step *step)
 static ppto_status run_end(void *object, PP_UNUSED uint32_t phase, PP_UNUSED uint32_t task,
                            PP_UNUSED void *scratch, PP_UNUSED pp_error *err, PP_UNUSED int64_t *position)
 {
-    leave_stream(object);
+    leave_stream(object, true);
     return PPTO_OK;
 }
 
 static void skipped_end(void *object, PP_UNUSED ppto_status why, PP_UNUSED uint32_t origin)
 {
-    leave_stream(object);
+    leave_stream(object, false);
 }
 
 static void record_ends(const pp_sync_step *step, ppto_status status, const ppto_poison *poison)

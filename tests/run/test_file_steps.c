@@ -389,6 +389,7 @@ static void store_beside_a_failure(bool goes_on, bool on_stream)
     cr_expect_eq(ppto_run_wait(run, -1), PPTO_E_FORMAT, "%s", ppto_run_error(run));
     cr_expect_eq(first_in(out), goes_on ? 2.0f : 1.0f);
     cr_expect_eq(names_there(), 3);
+    if (on_stream) cr_expect_eq(ppto_sync(t), goes_on ? PPTO_OK : PPTO_E_FORMAT);
     if (on_stream) cr_expect_eq(ppto_event_wait(stored, -1), goes_on ? PPTO_OK : PPTO_E_FORMAT);
     if (on_stream) ppto_event_release(stored);
     ppto_run_release(run);
