@@ -47,6 +47,9 @@ bool cli_reports(const cli_arguments *arguments);
 /* What the options ask for: --trace, --timeline, --memcheck, --stats. trace: as begun. */
 int cli_report_run(const cli_recording *recording, const cli_arguments *arguments, ppto_trace *trace);
 
+/* "; N of M loops compiled, K from disk"; nothing where no loop can be machine code. */
+void cli_print_loops(FILE *to, const ppto_stats *stats);
+
 /* Seconds of a clock that only goes forward. */
 double cli_now(void);
 

@@ -97,6 +97,13 @@ static int stats_json(const cli_recording *r, const char *path, const ppto_stats
     return code;
 }
 
+void cli_print_loops(FILE *to, const ppto_stats *s)
+{
+    if (s->loops == 0) return;
+    fprintf(to, "; %" PRIu64 " of %" PRIu64 " loop%s compiled, %" PRIu64 " from disk", s->compiled_loops,
+            s->loops, s->loops == 1 ? "" : "s", s->disk_hits);
+}
+
 static void stats_text(const cli_recording *r, const ppto_stats *s, int threads, const char *steps)
 {
     char asked[48] = "", pieces[48] = "";
@@ -105,11 +112,12 @@ static void stats_text(const cli_recording *r, const ppto_stats *s, int threads,
         snprintf(pieces, sizeof pieces, " in %" PRIu64 " piece%s", s->pieces, s->pieces == 1 ? "" : "s");
     fprintf(stderr,
             "%zu kernel%s, tier %s, executor %s, %d thread%s%s; plan cache %s, kernel cache %" PRIu64
-            " hits, %" PRIu64 " misses\n",
+            " hits, %" PRIu64 " misses",
             s->kernels, s->kernels == 1 ? "" : "s", s->tier, s->executor, s->threads,
             s->threads == 1 ? "" : "s", asked, s->plan_hit ? "hit" : "miss", s->kernel_hits,
             s->kernel_misses);
-    fprintf(stderr, "peak %" PRIu64 " bytes predicted, %" PRIu64 " measured; %" PRIu64 " bytes copied\n",
+    cli_print_loops(stderr, s);
+    fprintf(stderr, "\npeak %" PRIu64 " bytes predicted, %" PRIu64 " measured; %" PRIu64 " bytes copied\n",
             s->predicted_peak_bytes, s->measured_peak_bytes, s->copied_bytes);
     fprintf(stderr, "record %.6f s, plan %.6f s, compile %.6f s, run %.6f s%s\n%s", r->record_seconds,
             s->plan_seconds, s->compile_seconds, s->run_seconds, pieces, steps);

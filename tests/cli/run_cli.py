@@ -307,6 +307,8 @@ def stats_keys(ppto):
 
 def stats_text(ppto):
     check(ppto("run", "sum(x)", "x=x.npy", "--stats"), 0, out=["21"], err=["1 kernel, ", "peak"])
+    shown = check(ppto("run", "exp(x) + 1", "x=x.npy", "--stats", "--tier", "jit"), 0).stderr
+    expect((b"; 1 of 1 loop compiled, " in shown) == makes_code(ppto), shown)
 
 
 def trace(ppto):
@@ -320,10 +322,24 @@ def bench_keys(ppto):
     result = json.loads(check(ppto(*args, "--json"), 0).stdout)
     expect(result["schema"] == "ppto-bench/1" and result["repeats"] == 3 and result["warmup"] == 1, result)
     need(result, "median_seconds", "min_seconds", "mean_seconds", "std_seconds", "first_seconds", "compile_seconds",
-         "threads", "executor", "tier", "kernels", "bytes", "gb_per_s", "flops", "gflop_per_s")
+         "threads", "executor", "tier", "kernels", "bytes", "gb_per_s", "flops", "gflop_per_s", "loops",
+         "compiled_loops", "disk_hits")
     expect(result["bytes"] == 2 * 64 * 64 * 4, result)
     expect(0 < result["min_seconds"] <= result["median_seconds"], result)
     check(ppto(*args), 0, out=["median", "GB/s"])
+
+
+def makes_code(ppto):
+    modules = json.loads(check(ppto("info", "--json"), 0).stdout)["modules"]
+    return any(m["name"] == "llvm" and m["available"] for m in modules) and os.uname().machine == "x86_64"
+
+
+def bench_waits_for_machine_code(ppto):
+    args = ["bench", "tanh(x)*x + exp(-x)*sqrt(x)", "x=f32[64,64]", "--warmup", "0", "--repeat", "1", "--tier", "auto"]
+    result = json.loads(check(ppto(*args, "--json"), 0).stdout)
+    expect(result["tier"] == ("jit" if makes_code(ppto) else "interp"), result)
+    expect(result["compiled_loops"] == result["loops"], result)
+    check(ppto(*args), 0, out=[f"tier {result['tier']}, "] + [f"; {result['loops']} of 1 loop compiled"] * result["loops"])
 
 
 def explain_keys(ppto):
@@ -435,7 +451,7 @@ SPECIAL = [saves_and_reads, every_file_layout_reads_the_same, named_results, onl
            bound_but_not_needed, pipe_in_and_out, replaces_its_own_input, failure_keeps_the_old_file,
            no_half_files_remain, folder_that_cannot_be_written, same_bits_anywhere,
            random_is_keyed_by_seed_and_name, json_results, json_of_nan, stats_keys, stats_text, trace, bench_keys,
-           explain_keys, info_keys, ops_keys, compare_json, fewer_threads_than_asked_for_are_told,
+           bench_waits_for_machine_code, explain_keys, info_keys, ops_keys, compare_json, fewer_threads_than_asked_for_are_told,
            threads_do_not_print, every_help, keeps_mode_and_links,
            colour, names_that_are_not_utf8, long_text, deep_text, posix_order]
 
