@@ -55,7 +55,7 @@ typedef struct pp_geometry {
 typedef struct pp_code_count {
     uint32_t loops, compiled; /* that could be, that are */
     uint32_t from_disk;
-    int64_t compile_ns; /* of those that the launch asked for first */
+    int64_t compile_ns; /* these two: of those that no other launch told of before */
 } pp_code_count;
 
 typedef struct pp_device_class {
@@ -83,9 +83,8 @@ typedef struct pp_device_class {
                        int64_t *position);
     /* Counting mode: distinct bytes read and written by the last run of the launch. NULL: not counted. */
     void (*counted)(const pp_launch *launch, uint64_t *reads, uint64_t *writes);
-    /* Of a sized launch, also while it runs. text: the loops are added to it, NULL: not. NULL: no machine
-     * code.
-     */
+    /* Of a sized launch, also while it runs, by one thread at a time. text: the loops are added to it instead
+     * of what compiling them took. NULL: no machine code. */
     void (*count_code)(const pp_launch *launch, pp_code_count *count, pp_text *text);
 } pp_device_class;
 

@@ -264,7 +264,7 @@ typedef struct pp_machine {
     uint32_t first, n;         /* steps of the group */
     pp_loop loop;              /* without code: no loop is made of it */
     pp_loop_code *code;        /* NULL: not asked for */
-    bool asked_first;          /* nobody had it before */
+    bool claims;               /* its compilation is told of here, and nowhere else */
     const uint32_t *in;        /* views, per stream; PP_NONE: the position of the first column */
     const pp_machine_out *out; /* per stream */
 } pp_machine;

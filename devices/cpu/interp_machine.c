@@ -111,8 +111,8 @@ static void ask(const pp_launch *launch, pp_machine *machine, void *arg)
 {
     const pp_device *device = launch->kernel->device;
     (void)arg;
-    machine->code = pp_loop_store_get(&machine->loop, device->set->name, device->tier == PP_TIER_JIT,
-                                      &machine->asked_first);
+    machine->claims = false;
+    machine->code = pp_loop_store_get(&machine->loop, device->set->name, device->tier == PP_TIER_JIT, NULL);
 }
 
 static void drop(const pp_launch *launch, pp_machine *machine, void *arg)
@@ -138,6 +138,15 @@ typedef struct counting {
     pp_text *text;
 } counting;
 
+/* One compilation is told of by one launch, the first that is counted when it is there: that one ran with it,
+ * others may have been sized for a plan only. */
+static bool claims(pp_machine *machine)
+{
+    if (!machine->claims)
+        machine->claims = !atomic_exchange_explicit(&machine->code->claimed, true, memory_order_relaxed);
+    return machine->claims;
+}
+
 static void count_one(const pp_launch *launch, pp_machine *machine, void *arg)
 {
     const counting *c = arg;
@@ -145,8 +154,10 @@ static void count_one(const pp_launch *launch, pp_machine *machine, void *arg)
     c->count->loops++;
     if (machine->code != NULL && pp_loop_code_fn(machine->code) != NULL) {
         c->count->compiled++;
-        c->count->from_disk += machine->asked_first && machine->code->from_disk;
-        c->count->compile_ns += machine->asked_first ? machine->code->compile_ns : 0;
+        if (c->text == NULL && claims(machine)) {
+            c->count->from_disk += machine->code->from_disk;
+            c->count->compile_ns += machine->code->compile_ns;
+        }
     }
     if (c->text != NULL) pp_loop_print(&machine->loop, c->text);
 }

@@ -336,7 +336,7 @@ pp_loop_code *pp_loop_store_get(const pp_loop *loop, const char *simd, bool now,
 {
     pthread_mutex_lock(&table);
     entry *e = find(loop, simd);
-    *first = e == NULL;
+    if (first != NULL) *first = e == NULL;
     facts.hits += e != NULL;
     if (e == NULL) {
         shrink();

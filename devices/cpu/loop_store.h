@@ -16,6 +16,7 @@ typedef struct pp_loop_code {
     _Atomic(pp_loop_fn) fn;
     int64_t compile_ns; /* this and the next: once fn is there */
     bool from_disk;
+    atomic_bool claimed; /* for users: somebody has told of the compilation */
 } pp_loop_code;
 
 /* NULL: not compiled yet, or never. Pairs with the release when it is. */
@@ -31,7 +32,7 @@ ppto_status pp_loop_store_enter(const char *simd, bool now, pp_error *err);
 void pp_loop_store_leave(void);
 
 /* The loop's code, to give back. first: it was not there before. now: it is compiled at once if it was not;
- * else the thread does it. simd: static. The loop may go. NULL: there is no memory. */
+ * else the thread does it. simd: static. The loop may go. first may be NULL. NULL: there is no memory. */
 pp_loop_code *pp_loop_store_get(const pp_loop *loop, const char *simd, bool now, bool *first);
 void pp_loop_store_put(pp_loop_code *code); /* NULL is fine */
 

@@ -74,9 +74,10 @@ typedef struct ppto_stats {
     int threads;
     double record_seconds, plan_seconds, compile_seconds, run_seconds; /* compile: in the background too */
     uint64_t pieces;                /* the last run was cut into, over all its passes; 0: it ran whole */
-    uint64_t loops, compiled_loops; /* that can be machine code; that were when the last run ended. tier:
-                                       "interp" when none was, "jit" when all were, else "mixed" */
-    uint64_t disk_hits;             /* of those, found on disk */
+    uint64_t loops, compiled_loops; /* that can be machine code, by pieces of all parts; that were when the
+                                       last run or ppto_program_prepare ended. tier: "interp" when none was,
+                                       "jit" when all were, else "mixed" */
+    uint64_t disk_hits;             /* of those, found on disk, where no other run told of them */
 } ppto_stats;
 PPTO_API ppto_status ppto_program_stats(const ppto_program *program,
                                         ppto_stats *stats); /* stats->size set by the caller */

@@ -345,7 +345,10 @@ ppto_status ppto_program_prepare(ppto_program *p)
         if (!p->inputs[i])
             return pp_report_new(PPTO_E_NAME, "prepare: input %s is not bound", p->plan->inputs.at[i].name);
     if (!pp_program_take(p)) return busy("prepare");
-    if (pp_run_prepare(p, &bytes, &err) == PPTO_OK) pp_loop_store_settle();
+    if (pp_run_prepare(p, &bytes, &err) == PPTO_OK) {
+        pp_loop_store_settle();
+        pp_run_count_code(p);
+    }
     pp_program_give(p);
     return pp_report(&err);
 }

@@ -132,9 +132,15 @@ static void aim(pp_region_run *r, uint32_t i, uint32_t span, ppto_array *window,
 static ppto_status run_program(pp_region_run *r, ppto_program *program)
 {
     pp_pool_counters now;
+    pp_code_count *sum = &r->p->code, *part = &program->code;
+    const pp_code_count before = *part;
     ppto_status status = pp_run_program(program, NULL, r->p->control, NULL, r->err);
     pp_pool_count(r->p->ctx->pool, &now);
     if (now.peak_bytes > r->peak) r->peak = now.peak_bytes;
+    sum->loops += part->loops - before.loops; /* a part is counted once, as it last ran */
+    sum->compiled += part->compiled - before.compiled;
+    sum->from_disk += part->from_disk - before.from_disk;
+    sum->compile_ns += part->compile_ns - before.compile_ns;
     return status;
 }
 
@@ -396,10 +402,12 @@ ppto_status pp_region_execute(pp_region_run *r, ppto_array *const *results)
             r->at[i].array = pp_array_hold(results[place->number], PP_HOLD_PENDING, PPTO_HERE);
     }
     r->p->stats.launches = 0;
+    r->p->code.loops = r->p->code.compiled = 0;
     pp_progress_begin(&r->p->progress, r->work);
     ppto_status status = pp_region_leave_plan(r);
     if (status == PPTO_OK) status = load_inputs(r);
     if (status == PPTO_OK) status = pp_region_sinks_open(r);
     if (status == PPTO_OK) status = run_passes(r);
+    pp_run_note_code(r->p);
     return pp_region_sinks_close(r, status);
 }

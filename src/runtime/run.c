@@ -128,21 +128,31 @@ static ppto_status dispatch(pp_run_state *r)
     return status;
 }
 
-/* What runs as machine code by now; the time goes to the first run that sees it compiled. */
-static void note_code(pp_run_state *r, const pp_code_count *code)
+void pp_run_note_code(ppto_program *p)
 {
-    ppto_stats *s = &r->p->stats;
+    const pp_code_count *code = &p->code;
+    ppto_stats *s = &p->stats;
     s->tier = code->compiled == 0 ? "interp" : code->compiled == code->loops ? "jit" : "mixed";
     s->loops = code->loops;
     s->compiled_loops = code->compiled;
     s->disk_hits = code->from_disk;
-    s->compile_seconds = (r->p->plan_hit ? 0 : r->plan->compile_seconds) + (double)code->compile_ns * 1e-9;
+    s->compile_seconds = (p->plan_hit ? 0 : p->plan->compile_seconds) + (double)code->compile_ns * 1e-9;
+}
+
+/* What runs as machine code by now; the time goes to the first run that sees it compiled. */
+void pp_run_count_code(ppto_program *p)
+{
+    p->code = (pp_code_count){0};
+    for (size_t g = 0; g < p->plan->fused.groups.n; g++) {
+        const pp_instance_group *group = &p->instance->groups[g];
+        if (group->device->count_code) group->device->count_code(group->launch, &p->code, NULL);
+    }
+    pp_run_note_code(p);
 }
 
 static void count_launches(pp_run_state *r)
 {
     ppto_stats *s = &r->p->stats;
-    pp_code_count code = {0};
     s->launches = 0; /* groups that only copy are no kernels of the plan's count */
     s->reads_bytes = s->writes_bytes = 0;
     for (size_t g = 0; g < r->plan->fused.groups.n; g++) {
@@ -151,11 +161,10 @@ static void count_launches(pp_run_state *r)
         s->launches +=
             atomic_load_explicit(&r->in->groups[g].ran, memory_order_relaxed) && !pp_plan_is_copy(r->plan, g);
         if (device->counted) device->counted(r->in->groups[g].launch, &reads, &writes);
-        if (device->count_code) device->count_code(r->in->groups[g].launch, &code, NULL);
         s->reads_bytes += reads;
         s->writes_bytes += writes;
     }
-    note_code(r, &code);
+    pp_run_count_code(r->p);
 }
 
 bool pp_run_is_there(const pp_run_state *r, size_t output)

@@ -476,6 +476,7 @@ struct ppto_program {
     bool uncounted; /* its scratch is the heap's: it makes data, which takes no more than their array */
     pp_instance *instance;
     ppto_stats stats;
+    pp_code_count code; /* by pieces of all parts that ran, and of what is compiled of all runs */
     PP_VEC(pp_task_record) log;
     size_t log_n;
     bool log_on;
@@ -555,5 +556,7 @@ ppto_status pp_run_program(ppto_program *program, ppto_array **outputs, const st
                            struct pp_ticket *ticket, pp_error *err);
 /* Makes the instance for what is bound (data may be NULL); *bytes: its buffers and scratch. */
 ppto_status pp_run_prepare(ppto_program *program, uint64_t *bytes, pp_error *err);
+void pp_run_count_code(ppto_program *program); /* of its instance, into its statistics */
+void pp_run_note_code(ppto_program *program);  /* what program->code says */
 
 #endif

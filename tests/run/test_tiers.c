@@ -165,6 +165,23 @@ Test(tiers, are_told_by_statistics_and_explanations)
     }
 }
 
+Test(tiers, are_told_of_a_run_by_pieces)
+{
+    char *text = NULL;
+    ppto_options o = PPTO_OPTIONS_INIT;
+    o.executor = "serial";
+    o.tier = "jit";
+    o.chunk = 16; /* the last piece is shorter */
+    cr_assert_eq(ppto_context_create(&ctx, &o), PPTO_OK, "%s", ppto_error_text(NULL));
+    const ppto_stats s = stats_of("exp(x) * x + 1", &text);
+    cr_expect_gt(s.pieces, 1);
+    cr_expect_str_eq(s.tier, "jit");
+    cr_expect(s.loops > 0 && s.compiled_loops == s.loops, "%d of %d", (int)s.compiled_loops, (int)s.loops);
+    cr_expect_gt(s.compile_seconds, 0);
+    ppto_text_free(text);
+    ppto_context_destroy(ctx);
+}
+
 Test(tiers, can_be_waited_for)
 {
     open_tier("auto");
@@ -178,6 +195,10 @@ Test(tiers, can_be_waited_for)
     EXPECT_ERROR(ppto_program_prepare(p), PPTO_E_NAME, "x is not bound");
     cr_assert_eq(ppto_program_bind(p, 0, in), PPTO_OK);
     cr_expect_eq(ppto_program_prepare(p), PPTO_OK, "%s", ppto_error_text(NULL));
+    cr_assert_eq(ppto_program_stats(p, &stats), PPTO_OK);
+    cr_expect(stats.loops == 1 && stats.compiled_loops == 1, "%d of %d", (int)stats.compiled_loops,
+              (int)stats.loops);
+    cr_expect(strcmp(stats.tier, "jit") == 0 && stats.compile_seconds > 0, "%s", stats.tier);
     cr_assert_eq(ppto_program_run(p, &out), PPTO_OK, "%s", ppto_error_text(NULL));
     cr_assert_eq(ppto_program_stats(p, &stats), PPTO_OK);
     cr_expect_str_eq(stats.tier, "jit");
