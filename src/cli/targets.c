@@ -173,6 +173,25 @@ bool cli_target_by_run(const cli_targets *targets, size_t which)
     return alone;
 }
 
+bool cli_targets_whole(const cli_targets *targets, char *why, size_t room)
+{
+    for (size_t i = 0; i < targets->n; ++i) {
+        const cli_target *t = &targets->at[i];
+        if (cli_target_by_run(targets, i)) continue;
+        size_t k = i + 1;
+        while (k < targets->n && targets->at[k].result != t->result) ++k;
+        if (k < targets->n)
+            snprintf(why, room, "one result goes to two places, %.100s and %.100s, and so is whole in memory",
+                     t->path, targets->at[k].path);
+        else if (targets->printed)
+            snprintf(why, room, "the result for %.100s is printed too, and so is whole in memory", t->path);
+        else
+            snprintf(why, room, "an archive of several results, %.100s, is written whole", t->path);
+        return true;
+    }
+    return false;
+}
+
 ppto_status cli_targets_bind(const cli_targets *targets)
 {
     ppto_status status = PPTO_OK;

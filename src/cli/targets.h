@@ -33,6 +33,8 @@ const char *cli_target_name(const cli_targets *targets, const cli_target *target
 size_t cli_target_result(const cli_targets *targets, size_t which); /* its place among the chosen */
 /* The run writes it as it goes, unless the result is wanted elsewhere too. */
 bool cli_target_by_run(const cli_targets *targets, size_t which);
+/* Why a result is whole in memory that otherwise goes to its file by pieces; false: none is. */
+bool cli_targets_whole(const cli_targets *targets, char *why, size_t room);
 /* Tells the compiled program where its run writes. */
 ppto_status cli_targets_bind(const cli_targets *targets);
 

@@ -165,6 +165,18 @@ static ppto_status run_program(job *j)
     return status;
 }
 
+/* Over the memory limit, results that the run could not write as it went are named first. */
+static int fail_run(const job *j, ppto_status status)
+{
+    char why[512];
+    ppto_stats stats = {.size = sizeof stats};
+    uint64_t limit = j->arguments->context.memory_limit;
+    if (status == PPTO_E_LIMIT && limit != 0 && ppto_program_stats(j->recording.program, &stats) == PPTO_OK &&
+        stats.predicted_peak_bytes > limit && cli_targets_whole(&j->targets, why, sizeof why))
+        return cli_fail_status(status, why);
+    return cli_fail_run(&j->recording, status);
+}
+
 /* What was asked to be told of the run, also when it failed or was interrupted: that is when it is read. */
 static int tell(const job *j, int code)
 {
@@ -187,7 +199,7 @@ static int run_job(job *j)
     cli_broken_pipes(true);
     ppto_status status = cli_targets_bind(&j->targets);
     if (status == PPTO_OK) status = run_program(j);
-    if (status != PPTO_OK && !cli_interrupted()) code = cli_fail_run(&j->recording, status);
+    if (status != PPTO_OK && !cli_interrupted()) code = fail_run(j, status);
     int saved = status != PPTO_OK && cli_interrupted() ? CLI_INTERRUPTED : save(j);
     cli_broken_pipes(false);
     code = tell(j, code != CLI_OK ? code : saved);

@@ -54,6 +54,14 @@ static bool goes_by_pieces(const ppto_program *p, uint32_t number)
     return path && pp_files_by_pieces(path) && (!pp_files_flow(path) || flows_first(p, number));
 }
 
+static bool is_wanted_once(const pp_region_run *r, uint32_t output)
+{
+    const pp_flat *flat = &r->p->plan->flat;
+    size_t same = 0;
+    for (size_t k = 0; k < flat->outputs.n; k++) same += flat->outputs.at[k] == flat->outputs.at[output];
+    return same == 1;
+}
+
 /* Which places have their pieces in files. A result that is wanted twice is in memory. */
 static void find_streams(pp_region_run *r)
 {
@@ -66,10 +74,8 @@ static void find_streams(pp_region_run *r)
                 (file->reader.in_place || file->reader.in_order || pp_region_reads_columns(&file->reader)) &&
                 pp_region_axis_of(place) == 0;
         } else if (place->kind == PP_AT_OUTPUT) {
-            r->at[i].streamed = pp_region_axis_of(place) == 0 && goes_by_pieces(r->p, place->number);
-            for (uint32_t k = 0; k < r->p->plan->flat.outputs.n; k++)
-                r->at[i].streamed &= k == place->number || r->p->plan->flat.outputs.at[k] !=
-                                                               r->p->plan->flat.outputs.at[place->number];
+            r->at[i].streamed = pp_region_axis_of(place) == 0 && goes_by_pieces(r->p, place->number) &&
+                                is_wanted_once(r, place->number);
         }
     }
 }
@@ -140,9 +146,19 @@ static ppto_status least_limit(pp_region_run *r, uint64_t fixed, uint64_t *least
     return PPTO_OK;
 }
 
-/* Files that are whole in memory, and why. */
-static void name_whole_files(const pp_region_run *r, pp_text *out)
+/* Why a result that goes to a file is whole. */
+static const char *why_written_whole(const pp_region_run *r, const pp_place *place)
 {
+    if (!pp_files_by_pieces(r->p->sinks[place->number])) return "so are NPZ files";
+    if (!goes_by_pieces(r->p, place->number)) return "of several pipes the first is written by pieces";
+    return is_wanted_once(r, place->number) ? "its rows do not lie together"
+                                            : "it is wanted twice, and computed once";
+}
+
+/* Files that are whole in memory, and why. Returns the bytes of the largest. */
+static uint64_t name_whole_files(const pp_region_run *r, pp_text *out)
+{
+    uint64_t most = 0;
     for (uint32_t i = 0; i < r->region->places.n; i++) {
         const pp_place *place = &r->region->places.at[i];
         if (r->at[i].streamed) continue;
@@ -153,35 +169,47 @@ static void name_whole_files(const pp_region_run *r, pp_text *out)
                               : file->reader.npz           ? "an archive is read in order"
                                                            : "its rows do not lie together";
             pp_text_add(out, "; %.200s is read whole: %s", file->path, why);
+            if (file->reader.info.bytes > most) most = file->reader.info.bytes;
         } else if (place->kind == PP_AT_OUTPUT && place->cut && r->p->sinks[place->number]) {
-            const char *path = r->p->sinks[place->number];
-            const char *why = !pp_files_by_pieces(path) ? "so are NPZ files"
-                              : !goes_by_pieces(r->p, place->number)
-                                  ? "of several pipes the first is written by pieces"
-                                  : "its rows do not lie together, or it is wanted twice";
-            pp_text_add(out, "; %.200s is written whole: %s", path, why);
+            pp_text_add(out, "; %.200s is written whole: %s", r->p->sinks[place->number],
+                        why_written_whole(r, place));
+            if (pp_region_bytes(place) > most) most = pp_region_bytes(place);
         }
     }
+    return most;
+}
+
+/* What is to blame, the largest first: an operator is not named beside a file that is larger than all it
+ * asks for. */
+static void name_causes(const pp_region_run *r, pp_region_refusal *refusal, pp_asks most, pp_text *first,
+                        pp_text *last)
+{
+    uint64_t files = name_whole_files(r, first);
+    if (most.bytes < files) return;
+    refusal->most_bytes = most.bytes;
+    refusal->most_for = most.origin;
+    pp_asks_text(r->p->plan, most, last);
+    if (most.bytes == files) return;
+    pp_text_add(last, "%s", first->at ? first->at : "");
+    pp_text_free(first);
 }
 
 static ppto_status within_limit(pp_region_run *r, uint64_t fixed, uint64_t limit, pp_region_refusal *refusal)
 {
     uint64_t need = r->predicted;
     if (limit == 0 || need <= limit) return PPTO_OK;
-    pp_text files = {0};
-    pp_asks_text(r->p->plan, r->most, &files);
-    refusal->most_bytes = r->most.bytes;
-    refusal->most_for = r->most.origin;
-    ppto_status status = least_limit(r, fixed, &refusal->least);
-    if (status == PPTO_OK) {
-        name_whole_files(r, &files);
-        status = pp_fail(r->err, PPTO_E_LIMIT,
-                         "piece by piece the run needs %llu bytes, the memory limit is %llu; the least limit "
-                         "that would do is %llu%s",
-                         (unsigned long long)need, (unsigned long long)limit,
-                         (unsigned long long)refusal->least, files.at ? files.at : "");
-    }
-    pp_text_free(&files);
+    pp_text first = {0}, last = {0};
+    pp_asks most = r->most;
+    PP_TRY(least_limit(r, fixed, &refusal->least));
+    name_causes(r, refusal, most, &first, &last);
+    ppto_status status =
+        pp_fail(r->err, PPTO_E_LIMIT,
+                "piece by piece the run needs %llu bytes, the memory limit is %llu%s; the least limit "
+                "that would do is %llu%s",
+                (unsigned long long)need, (unsigned long long)limit, first.at ? first.at : "",
+                (unsigned long long)refusal->least, last.at ? last.at : "");
+    pp_text_free(&first);
+    pp_text_free(&last);
     return status;
 }
 

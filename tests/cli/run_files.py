@@ -213,9 +213,24 @@ def archives_and_pipes_go_by_pieces(ppto):
     check(ppto("run", "flip(x, axis=0)", "x=stored.npz", "-o", "got.npy", *limit), 4, err=["stored.npz is read whole"])
     check(ppto("run", "flip(x, axis=0)", "x=stored.npz", "-o", "got.npy"), 0)
     check(ppto("run", "x * 2", "x=whole.npy", "-o", "got.npz", *limit), 4, err=["got.npz is written whole"])
+    said = ppto("run", "x - max(x, axis=0)", "x=-", "-o", "got.npy", *limit, stdin=data).stderr
+    expect(said.index(b"- is read whole") < said.index(b"the least limit") and b"most is for" not in said, said)
     with open("x.npy", "rb") as file:
         small = subprocess.run([ppto.ppto, "run", "sum(x)", "x=-"], stdin=file, env=CLEAN, capture_output=True)
     check(small, 0, out=["21"])
+
+
+def what_makes_a_result_whole_is_told(ppto):
+    """A result for two places, or printed besides, is held whole: a refusal says so before it blames an operator."""
+    check(ppto("run", "x", "x=i32[8192,128]:integers(-9,9)", "-o", "twice.npy"), 0)
+    limit = ("--memory-limit", "3M")
+    check(ppto("run", "x * 2", "x=twice.npy", "-o", "got.npy", *limit), 0)
+    for more, told in (
+            (("-o", "-"), "one result goes to two places, got.npy and -, and so is whole in memory: piece by piece"),
+            (("--json",), "the result for got.npy is printed too")):
+        check(ppto("run", "x * 2", "x=twice.npy", "-o", "got.npy", *more, *limit), 4, err=[told])
+        check(ppto("run", "x * 2", "x=twice.npy", "-o", "got.npy", *more), 0)
+    check(ppto("run", "x[0] * 2", "x=twice.npy", "-o", "got.npy", "-o", "-", *limit), 0)
 
 
 def broken_ends_are_told(ppto):
@@ -314,7 +329,8 @@ def reports_to_a_pipe_can_be_interrupted(ppto):
 
 def tests(ppto):
     result = [interrupted_runs_are_told, progress_on_a_terminal, progress_of_a_failure_leaves_the_error,
-              no_progress_without_a_terminal, explain_tells_the_pieces, explain_tells_what_prevents_pieces,
+              no_progress_without_a_terminal, explain_tells_the_pieces, what_makes_a_result_whole_is_told,
+              explain_tells_what_prevents_pieces,
               reports_to_a_pipe_can_be_interrupted, fortran_files_go_by_pieces, files_without_a_header]
     if archives_are_built_in(ppto):
         result += [archives_hold_several_arrays, archives_of_one_array_need_no_name, an_archive_beside_other_results,
