@@ -16,7 +16,8 @@
 
 enum {
     LEAST = 2, /* scalar steps that are worth a loop */
-    MOST = 96  /* steps of one: the time to compile is bounded */
+    MOST = 400 /* instructions of one, its functions' included: whoever ends a process waits for the one that
+                  is being compiled, some tens of milliseconds */
 };
 
 typedef struct placed {
@@ -121,14 +122,29 @@ static bool feeds_fold(const ordering *o, const pp_body *body, uint32_t first, u
     return false;
 }
 
+static uint32_t instructions(const pp_function *f)
+{
+    uint32_t n = f->n_code;
+    for (uint32_t i = 0; i < f->n_callees; i++) n += instructions(f->callees[i]);
+    return n;
+}
+
+static uint32_t length_of(const pp_step *step)
+{
+    const bool calls = step->kind == PP_STEP_CALL || step->kind == PP_STEP_COLD;
+    return calls ? instructions(pp_fcode_function(step->data)) : 1;
+}
+
 static ppto_status take_runs(ordering *o, const pp_body *body)
 {
     pp_planner *p = o->p;
     for (uint32_t i = 0, n; i < p->steps.n; i += n) {
-        uint32_t scalars = 0;
-        for (n = 0; i + n < p->steps.n && n < MOST && (n == 0 || same_run(&o->steps[i], &o->steps[i + n]));
-             n++)
+        uint32_t scalars = 0, length = 0;
+        for (n = 0; i + n < p->steps.n && (n == 0 || same_run(&o->steps[i], &o->steps[i + n])); n++) {
+            length += length_of(&p->steps.at[i + n]);
+            if (n > 0 && length > MOST) break;
             scalars += p->steps.at[i + n].kind != PP_STEP_SPREAD;
+        }
         if (o->steps[i].fits && scalars + feeds_fold(o, body, i, n) >= LEAST)
             PP_TRY(pp_vec_push(&p->runs, ((pp_plan_run){i, n, 0})));
     }
