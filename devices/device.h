@@ -22,10 +22,11 @@ typedef enum pp_tier {
 } pp_tier;
 
 typedef struct pp_device_options {
-    const char *simd; /* "baseline", "avx2", "avx512" or NULL: the best there is */
-    bool count_bytes; /* counting mode: touched elements are counted per kernel (slow, tests only) */
-    uint32_t grain;   /* elements per task, 0: chosen by the device (tests vary it) */
-    pp_tier tier;     /* not in counting mode */
+    const char *simd;  /* "baseline", "avx2", "avx512" or NULL: the best there is */
+    bool count_bytes;  /* counting mode: touched elements are counted per kernel (slow, tests only) */
+    uint32_t grain;    /* elements per task, 0: chosen by the device (tests vary it) */
+    pp_tier tier;      /* not in counting mode */
+    pp_error *no_code; /* why tier JIT cannot be had, which is no failure; NULL: nobody asks */
 } pp_device_options;
 
 /* One tensor of a launch. Strides in bytes, any sign, 0 for broadcast. */

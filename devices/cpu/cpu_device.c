@@ -20,6 +20,17 @@ static size_t stream_bytes(void)
     return share < PP_STREAM_LEAST ? PP_STREAM_LEAST : share > PP_STREAM_MOST ? PP_STREAM_MOST : share;
 }
 
+static void choose_tier(const pp_device_options *options, pp_device *device)
+{
+    const bool now = options->tier == PP_TIER_JIT;
+    pp_error why = {0};
+    if (device->count_bytes || options->tier == PP_TIER_INTERP) return;
+    if (pp_loop_store_enter(device->set->name, now, &why) == PPTO_OK)
+        device->tier = options->tier;
+    else if (now && options->no_code != NULL)
+        *options->no_code = why;
+}
+
 static ppto_status cpu_open(const pp_device_options *options, pp_device **out, pp_error *err)
 {
     const char *simd = options != NULL ? options->simd : NULL;
@@ -35,9 +46,7 @@ static ppto_status cpu_open(const pp_device_options *options, pp_device **out, p
     device->count_bytes = options != NULL && options->count_bytes;
     device->stream_bytes = stream_bytes();
     device->grain = options != NULL ? options->grain : 0;
-    if (options != NULL && !device->count_bytes && options->tier != PP_TIER_INTERP &&
-        pp_loop_store_enter(set->name, options->tier == PP_TIER_JIT, NULL) == PPTO_OK)
-        device->tier = options->tier;
+    if (options != NULL) choose_tier(options, device);
     snprintf(device->text, sizeof device->text, "block interpreter, %s", set->name);
     *out = device;
     return PPTO_OK;

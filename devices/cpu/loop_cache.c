@@ -25,6 +25,7 @@ enum { ROOM = 4096, NAME_ROOM = 64, LEAST_FD = 3, PUTS_PER_LOOK = 64 };
 #define MOST_OBJECT (16u << 20)            /* bytes of one file */
 #define MOST_BYTES (UINT64_C(128) << 20)   /* of all files; a quarter goes when there are more */
 #define STALE_SECONDS 3600                 /* a private name that old belongs to nobody */
+#define FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define SUFFIX ".code"
 #define PRIVATE "new-"
 
@@ -113,16 +114,63 @@ static int open_folder(bool make)
     char path[ROOM];
     struct stat about;
     if (!folder_name(path)) return -1;
-    const int how = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-    int fd = open(path, how);
+    int fd = open(path, FOLDER);
     if (fd < 0 && make) {
         make_folder(path);
-        fd = open(path, how);
+        fd = open(path, FOLDER);
     }
     fd = moved_up(fd);
     if (fd < 0 || is_ours(fd, S_IFDIR, &about)) return fd;
     close(fd);
     return -1;
+}
+
+static bool ends_with(const char *name, const char *suffix)
+{
+    const size_t n = strlen(name), m = strlen(suffix);
+    return n >= m && strcmp(name + n - m, suffix) == 0;
+}
+
+static void count_objects(int take_fd, pp_loop_cache_facts *out)
+{
+    struct stat about;
+    DIR *dir = fdopendir(take_fd);
+    if (dir == NULL) {
+        close(take_fd);
+        return;
+    }
+    for (const struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
+        if (!ends_with(e->d_name, SUFFIX) || fstatat(dirfd(dir), e->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        out->files++;
+        out->bytes += (uint64_t)about.st_size;
+    }
+    closedir(dir);
+}
+
+void pp_loop_cache_look(pp_loop_cache_facts *out)
+{
+    struct stat about;
+    const char *own = secure_getenv("PPTO_CACHE_DIR");
+    *out = (pp_loop_cache_facts){.why_not = NULL};
+    if (!folder_name(out->folder)) {
+        out->folder[0] = '\0';
+        out->why_not = own != NULL && own[0] == '\0'
+                           ? "PPTO_CACHE_DIR is empty, which switches it off"
+                           : "PPTO_CACHE_DIR, XDG_CACHE_HOME and HOME name no folder";
+        return;
+    }
+    const int fd = moved_up(open(out->folder, FOLDER));
+    out->there = fd >= 0;
+    if (fd < 0) {
+        out->why_not = errno == ENOENT ? NULL : strerror(errno);
+    } else if (!is_ours(fd, S_IFDIR, &about)) {
+        close(fd);
+        out->why_not = "not private: it is another user's, or others may write there";
+    } else {
+        out->writable = faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
+        count_objects(fd, out);
+    }
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
@@ -223,12 +271,6 @@ static int by_use(const void *a, const void *b)
 {
     const int64_t x = ((const file *)a)->used, y = ((const file *)b)->used;
     return (x > y) - (x < y);
-}
-
-static bool ends_with(const char *name, const char *suffix)
-{
-    const size_t n = strlen(name), m = strlen(suffix);
-    return n >= m && strcmp(name + n - m, suffix) == 0;
 }
 
 /* Notes a file of ours; removes what a process that died left. */

@@ -15,6 +15,15 @@ bool pp_loop_cache_get(const pp_loop *loop, const char *simd, const char *genera
                        size_t *bytes);
 void pp_loop_cache_put(const pp_loop *loop, const char *simd, const char *generator, const void *object,
                        size_t bytes);
+/* What stands where objects are kept; nothing is made or changed. threads: any */
+typedef struct pp_loop_cache_facts {
+    char folder[4096];    /* "": none is named */
+    const char *why_not;  /* nothing is kept or found; NULL: it is. Static, or of strerror */
+    bool there, writable; /* a folder that is not there yet is made when the first object is kept */
+    uint64_t files, bytes;
+} pp_loop_cache_facts;
+void pp_loop_cache_look(pp_loop_cache_facts *out);
+
 /* Takes away what turned out not to load. */
 void pp_loop_cache_drop(const pp_loop *loop, const char *simd, const char *generator);
 

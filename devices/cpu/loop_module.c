@@ -68,16 +68,22 @@ bool pp_loop_module_there(void)
     return find(path);
 }
 
+static const pp_generator *found;
+static char found_at[ROOM];
+
+const char *pp_loop_module_path(void)
+{
+    return found != NULL ? found_at : NULL;
+}
+
 const pp_generator *pp_loop_module(pp_error *err)
 {
-    static const pp_generator *found;
     static pp_error why;
     static bool looked;
-    char path[ROOM];
     if (!looked) {
         looked = true;
-        if (find(path))
-            found = check(path, dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE), &why);
+        if (find(found_at))
+            found = check(found_at, dlopen(found_at, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE), &why);
         else
             pp_fail(&why, PPTO_E_UNSUPPORTED, "there is no " MODULE " beside the library");
     }

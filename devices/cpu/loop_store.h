@@ -57,5 +57,6 @@ void pp_loop_store_use(const pp_generator *generator);
  * by two threads at once. */
 bool pp_loop_module_there(void);
 const pp_generator *pp_loop_module(pp_error *err);
+const char *pp_loop_module_path(void); /* of its file, once it was opened; NULL: none was */
 
 #endif

@@ -78,6 +78,8 @@ typedef struct ppto_stats {
                                        last run or ppto_program_prepare ended. tier: "interp" when none was,
                                        "jit" when all were, else "mixed" */
     uint64_t disk_hits;             /* of those, found on disk, where no other run told of them */
+    const char
+        *no_code; /* why tier "jit", asked for, cannot be had; else NULL. Lives as long as the context */
 } ppto_stats;
 PPTO_API ppto_status ppto_program_stats(const ppto_program *program,
                                         ppto_stats *stats); /* stats->size set by the caller */

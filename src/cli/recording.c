@@ -293,6 +293,14 @@ static int check_unused(cli_recording *r)
     return CLI_OK;
 }
 
+/* Nor is the interpreter in place of the machine code that was asked for. */
+static void tell_tier(const cli_recording *r)
+{
+    ppto_stats stats = {.size = sizeof stats};
+    if (ppto_program_stats(r->program, &stats) == PPTO_OK && stats.no_code != NULL)
+        fprintf(stderr, "note: tier jit: there is no machine code: %s\n", stats.no_code);
+}
+
 /* Fewer workers than were asked for are no failure, but somebody may wonder; not where an executor was chosen
  * that has one. */
 static void tell_threads(const cli_recording *r)
@@ -316,6 +324,7 @@ int cli_compile(cli_recording *r, const size_t *chosen, size_t n)
     free(outputs);
     if (status != PPTO_OK) return cli_fail_status(status, NULL);
     tell_threads(r);
+    tell_tier(r);
     size_t inputs = ppto_program_inputs(r->program);
     for (size_t i = 0; i < inputs; ++i) {
         cli_binding *b = cli_bindings_find(&r->bindings, ppto_program_input_name(r->program, i));

@@ -89,6 +89,7 @@ static void first_stats(ppto_program *p)
                             .plan_hit = p->plan_hit,
                             .executor = pp_executor_name(ctx->executor),
                             .tier = "interp",
+                            .no_code = ctx->no_code.text[0] ? ctx->no_code.text : NULL,
                             .threads = (int)pp_executor_workers(ctx->executor),
                             .kernel_hits = p->plan->kernel_hits,
                             .kernel_misses = p->plan_hit ? 0 : p->plan->kernel_misses,

@@ -231,10 +231,13 @@ static ppto_status open_device(ppto_context *ctx, pp_error *err)
     pp_device_options options = {.simd = o->simd,
                                  .count_bytes = o->count_bytes,
                                  .grain = o->grain,
-                                 .tier = tier_of(ctx->settings.tier)};
+                                 .tier = tier_of(ctx->settings.tier),
+                                 .no_code = &ctx->no_code};
     pp_domains domains;
     ctx->device_class = pp_device_find(o->device);
     if (!ctx->device) PP_TRY(ctx->device_class->open(&options, &ctx->device, err));
+    if (ctx->no_code.text[0])
+        pp_log_line(&ctx->log, 1, "tier jit: there is no machine code: %s", ctx->no_code.text);
     PP_TRY(pp_context_domains(ctx, &domains, err));
     ctx->workers = 0;
     for (uint32_t d = 0; d < domains.n; d++) ctx->workers += domains.workers[d];

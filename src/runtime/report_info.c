@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "devices/cpu/loop_cache.h"
 #include "devices/cpu/loop_store.h"
 #include "devices/cpu/topology.h"
 #include "memory/memcheck.h"
@@ -19,6 +20,7 @@ typedef struct part { /* a device or module that may be there */
     const char *name;
     bool available;
     char why_not[160];
+    const char *path; /* of its file; NULL: it has none */
 } part;
 
 typedef struct facts {
@@ -35,6 +37,7 @@ typedef struct facts {
     char placement[PP_PAGES_ROOM];
     const char *describes; /* the context's device */
     pp_io_facts io;
+    pp_loop_cache_facts codes;
     const char *uv_pool; /* UV_THREADPOOL_SIZE; NULL: not set */
 } facts;
 
@@ -44,6 +47,7 @@ static void add_part(part *list, size_t *n, const char *name, bool available, co
     part *p = &list[(*n)++];
     p->name = name;
     p->available = available;
+    p->path = NULL;
     snprintf(p->why_not, sizeof p->why_not, "%.159s", available ? "" : why_not);
 }
 
@@ -83,6 +87,8 @@ static void find_modules(facts *f)
     add_part(f->module, &f->n_modules, "memcheck", pp_memcheck_reads(),
              "reports are written, but not read: built without jansson");
     add_part(f->module, &f->n_modules, "llvm", llvm, err.text);
+    f->module[f->n_modules - 1].path = pp_loop_module_path();
+    pp_loop_cache_look(&f->codes);
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
         add_part(f->module, &f->n_modules, later[i], false, "not built into this library");
 }
@@ -119,6 +125,14 @@ static void find_facts(ppto_context *ctx, facts *f)
  * ------------------------------------------------------------------------------------------------------------
  */
 
+static void json_or_null(const char *text, pp_text *out)
+{
+    if (text && *text)
+        pp_text_json(out, text);
+    else
+        pp_text_add(out, "null");
+}
+
 static void json_parts(const char *key, const part *list, size_t n, pp_text *out)
 {
     pp_text_add(out, "  \"%s\": [", key);
@@ -129,17 +143,11 @@ static void json_parts(const char *key, const part *list, size_t n, pp_text *out
             pp_text_add(out, "null");
         else
             pp_text_json(out, list[i].why_not);
+        pp_text_add(out, ", \"path\": ");
+        json_or_null(list[i].path, out);
         pp_text_add(out, "}");
     }
     pp_text_add(out, "]");
-}
-
-static void json_or_null(const char *text, pp_text *out)
-{
-    if (text && *text)
-        pp_text_json(out, text);
-    else
-        pp_text_add(out, "null");
 }
 
 static void json_list(const char *key, const char *list, pp_text *out)
@@ -205,6 +213,16 @@ static void json_io(const facts *f, pp_text *out)
                 io->piece, io->depth, io->per_file, io->max_bytes);
 }
 
+static void json_codes(const pp_loop_cache_facts *c, pp_text *out)
+{
+    pp_text_add(out, "  \"code_cache\": {\"folder\": ");
+    json_or_null(c->folder, out);
+    pp_text_add(out, ", \"why_not\": ");
+    json_or_null(c->why_not, out);
+    pp_text_add(out, ", \"exists\": %s, \"writable\": %s, \"files\": %" PRIu64 ", \"bytes\": %" PRIu64 "},\n",
+                c->there ? "true" : "false", c->writable ? "true" : "false", c->files, c->bytes);
+}
+
 static void json_info(const facts *f, pp_text *out)
 {
     pp_text_add(out,
@@ -234,6 +252,7 @@ static void json_info(const facts *f, pp_text *out)
     pp_text_add(out, "},\n");
     json_memory(f, out);
     json_io(f, out);
+    json_codes(&f->codes, out);
     json_parts("modules", f->module, f->n_modules, out);
     pp_text_add(out, "\n}\n");
 }
@@ -245,8 +264,9 @@ static void json_info(const facts *f, pp_text *out)
 static void text_parts(const char *title, const part *list, size_t n, pp_text *out)
 {
     for (size_t i = 0; i < n; i++)
-        pp_text_add(out, "%-11s %-10s %s\n", i ? "" : title, list[i].name,
-                    list[i].available ? "available" : list[i].why_not);
+        pp_text_add(out, "%-11s %-10s %s%s%s\n", i ? "" : title, list[i].name,
+                    list[i].available ? "available" : list[i].why_not, list[i].path ? ": " : "",
+                    list[i].path ? list[i].path : "");
 }
 
 static void text_binding(const char *what, int state, int reason, pp_text *out)
@@ -293,6 +313,22 @@ static void text_limits(const facts *f, pp_text *out)
     pp_text_add(out, "\n");
 }
 
+static void text_codes(const pp_loop_cache_facts *c, pp_text *out)
+{
+    pp_text_add(out, "code cache  ");
+    if (c->why_not) {
+        pp_text_add(out, "none%s%s: %s\n", *c->folder ? " in " : "", c->folder, c->why_not);
+        return;
+    }
+    pp_text_add(out, "%s: ", c->folder);
+    if (c->there) pp_text_bytes(out, c->bytes);
+    if (c->there) pp_text_add(out, " in %" PRIu64 " file%s", c->files, c->files == 1 ? "" : "s");
+    pp_text_add(out, "%s\n",
+                !c->there     ? "made when code is kept"
+                : c->writable ? ""
+                              : ", which may only be read");
+}
+
 static void text_info(const facts *f, pp_text *out)
 {
     pp_text_add(out, "ppto        %s\nprocessor   %s\nthreads     %" PRIu32, ppto_version(),
@@ -314,6 +350,7 @@ static void text_info(const facts *f, pp_text *out)
     pp_text_add(out, ", %zu bytes in all%s%s\n", f->io.max_bytes,
                 f->uv_pool ? "; UV_THREADPOOL_SIZE is " : "", f->uv_pool ? f->uv_pool : "");
     text_parts("modules", f->module, f->n_modules, out);
+    text_codes(&f->codes, out);
 }
 
 ppto_status ppto_runtime_info(ppto_context *ctx, bool json, char **text)

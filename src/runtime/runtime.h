@@ -71,6 +71,7 @@ struct ppto_context {
     pp_shares shares;             /* of its domains, for memory */
     bool placed;                  /* there may be several nodes */
     bool refusal_told;            /* under the lock of the pool */
+    pp_error no_code;             /* why tier jit, asked for, cannot be had; no text: it can, or was not */
     pp_log log;
     pthread_mutex_t lock; /* library, device, executor creation and both caches; never held while running */
     PP_VEC(pp_kernel_entry *) kernels;

@@ -329,6 +329,44 @@ def bench_keys(ppto):
     check(ppto(*args), 0, out=["median", "GB/s"])
 
 
+def code_cache_is_told(ppto):
+    def cache(folder):
+        env = {"PPTO_CACHE_DIR": folder}
+        return (json.loads(check(ppto("info", "--json", env=env), 0).stdout)["code_cache"],
+                check(ppto("info", env=env), 0, out=["code cache  "]).stdout.decode())
+    got, text = cache("")
+    expect(got["folder"] is None and "PPTO_CACHE_DIR is empty" in got["why_not"] and got["why_not"] in text, got)
+    got, text = cache("codes/new")
+    expect(got["folder"] == "codes/new" and got["why_not"] is None and not got["exists"], got)
+    expect("codes/new: made when code is kept" in text and not os.path.exists("codes"), text)
+    check(ppto("run", "tanh(x) * x + 1", "x=x.npy", "--tier", "jit", env={"PPTO_CACHE_DIR": "codes/new"}), 0)
+    if makes_code(ppto):
+        got, text = cache("codes/new")
+        expect(got["files"] == 1 and got["bytes"] > 0 and got["writable"] and "in 1 file\n" in text, (got, text))
+    os.makedirs("open_to_all")
+    os.chmod("open_to_all", 0o777)
+    got, text = cache("open_to_all")
+    expect("not private" in got["why_not"] and "none in open_to_all: not private" in text, (got, text))
+    got, text = cache("x.npy")
+    expect(got["why_not"] and "none in x.npy: " in text, (got, text))
+
+
+def broken_module_is_told(ppto):
+    write("modules/libppto-llvm.so", b"no module")
+    env = {"PPTO_MODULE_PATH": "modules"}
+    llvm = [m for m in json.loads(check(ppto("info", "--json", env=env), 0).stdout)["modules"] if m["name"] == "llvm"][0]
+    expect(not llvm["available"] and llvm["path"] is None and "modules/libppto-llvm.so" in llvm["why_not"], llvm)
+    args = ["run", "exp(x) + 1", "x=x.npy"]
+    shown = check(ppto(*args, "--tier", "jit", env=env), 0, err=["note: tier jit: there is no machine code: modules/libppto"])
+    expect(shown.stderr.count(b"\n") == 1, shown)
+    check(ppto(*args, "--tier", "jit", "--log-level", "1", env=env), 0, err=["jit: there is no machine code: ", "note: tier jit"])
+    for tier in ("auto", "interp"):
+        expect(check(ppto(*args, "--tier", tier, env=env), 0).stderr == b"", tier)
+    if makes_code(ppto):
+        check(ppto("info"), 0, out=["llvm       available: /"])
+        expect(check(ppto(*args, "--tier", "jit"), 0).stderr == b"", args)
+
+
 def makes_code(ppto):
     modules = json.loads(check(ppto("info", "--json"), 0).stdout)["modules"]
     return any(m["name"] == "llvm" and m["available"] for m in modules) and os.uname().machine == "x86_64"
@@ -360,7 +398,7 @@ def info_keys(ppto):
     info = json.loads(check(ppto("info", "--json"), 0).stdout)
     expect(info["schema"] == "ppto-info/1", info)
     need(info, "version", "threads", "executors", "devices", "simd", "caches", "numa_nodes", "nodes", "binding", "placement",
-         "limits", "memory", "io", "modules")
+         "limits", "memory", "io", "modules", "code_cache")
     expect(info["nodes"][0]["bytes"] > 0 and info["nodes"][0]["cpu_list"], info["nodes"])
     expect(sum(node["workers"] for node in info["nodes"]) == info["threads"], info["nodes"])
     need(info["memory"], "ram_bytes", "cgroup_bytes", "limit_bytes")
@@ -451,7 +489,7 @@ SPECIAL = [saves_and_reads, every_file_layout_reads_the_same, named_results, onl
            bound_but_not_needed, pipe_in_and_out, replaces_its_own_input, failure_keeps_the_old_file,
            no_half_files_remain, folder_that_cannot_be_written, same_bits_anywhere,
            random_is_keyed_by_seed_and_name, json_results, json_of_nan, stats_keys, stats_text, trace, bench_keys,
-           bench_waits_for_machine_code, explain_keys, info_keys, ops_keys, compare_json, fewer_threads_than_asked_for_are_told,
+           bench_waits_for_machine_code, explain_keys, info_keys, code_cache_is_told, broken_module_is_told, ops_keys, compare_json, fewer_threads_than_asked_for_are_told,
            threads_do_not_print, every_help, keeps_mode_and_links,
            colour, names_that_are_not_utf8, long_text, deep_text, posix_order]
 
