@@ -31,6 +31,21 @@ def check(ppto, folder, work, hits):
     return results
 
 
+def check_pieces(ppto, folder, work):
+    """A run by pieces tells of its code, too."""
+    big, out, stats_file = (os.path.join(work, name) for name in ("big.npy", "out.npy", "stats.json"))
+    subprocess.run([ppto, "run", "x", "x=f32[2048,1024]:random(3)", "-o", big], check=True)
+    env = dict(os.environ, PPTO_TIER="jit", PPTO_CACHE_DIR=folder)
+    for second in (False, True):
+        subprocess.run([ppto, "run", "exp(x) * x - 3", f"x={big}", "-o", out, "--memory-limit", "4M", "--stats-json", stats_file],
+                       check=True, env=env)
+        with open(stats_file) as f:
+            stats = json.load(f)
+        assert stats["pieces"] > 1 and stats["tier"] == "jit", stats
+        assert stats["compiled_loops"] == stats["loops"] > 0, stats
+        assert (stats["kernel_cache"]["disk_hits"] > 0) == second and stats["compile_seconds"] > 0, (second, stats)
+
+
 def damage(folder):
     files = [f for f in glob.glob(os.path.join(folder, "**"), recursive=True) if os.path.isfile(f)]
     assert files
@@ -50,6 +65,7 @@ def main(ppto):
         folder = os.path.join(work, "cache")
         first = check(ppto, folder, work, False)
         assert check(ppto, folder, work, True) == first
+        check_pieces(ppto, folder, work)
         damage(folder)
         assert check(ppto, folder, work, False) == first
         assert check(ppto, folder, work, True) == first
