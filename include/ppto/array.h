@@ -36,7 +36,8 @@ PPTO_API ppto_array *ppto_array_load(ppto_context *ctx, const char *path);
 PPTO_API ppto_array *ppto_array_open(ppto_context *ctx, const char *path);
 /* Writes a file, which appears by rename, in the format that its name says, as above (raw files without a
  * TYPE; "-": NPY to standard output, "-:raw": without a header; an archive's array has the name arr_0 when
- * none is given). returns PPTO_OK; E_IO, E_LIMIT (disk full); E_VALUE for NULL; E_UNSUPPORTED */
+ * none is given). returns PPTO_OK; E_IO, E_LIMIT (disk full); E_VALUE for NULL and
+ * for an ending that is no format (y.txt); E_UNSUPPORTED */
 PPTO_API ppto_status ppto_array_save(const ppto_array *array, const char *path);
 /* Writes several into one FILE.npz or FILE.safetensors. names: NULL, or one a piece, of which NULL stands for
  * arr_0, arr_1, … by place. returns also E_VALUE for two of one name */

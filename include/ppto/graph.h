@@ -38,8 +38,8 @@ PPTO_API ppto_tensor *ppto_open_at(ppto_site site, ppto_graph *graph, const char
 /* A lazy sink: the value again; a program that has this tensor among its outputs writes it to a file of that
  * name in a step, as by ppto_program_bind_sink, and its place among the outputs of a run is NULL. An event
  * that the stream that is pushed here records after it happens when the file is there. Of a sink of a sink
- * both are to be outputs. returns NULL, with the graph's error: E_VALUE for a NULL, an empty path, a tensor
- * of another graph */
+ * both are to be outputs. returns NULL, with the graph's error: E_VALUE for a NULL, an empty path, one
+ * whose ending is no format, a tensor of another graph */
 PPTO_API ppto_tensor *ppto_sink_at(ppto_site site, ppto_graph *graph, ppto_tensor *tensor, const char *path);
 #define ppto_sink(graph, tensor, path) ppto_sink_at(PPTO_HERE, graph, tensor, path)
 /* A number bound at run with ppto_number or ppto_integer; weak. */

@@ -37,12 +37,14 @@ PPTO_API ppto_status ppto_program_donate(ppto_program *program, size_t i, bool d
 /* Output i goes into this array (row-major, of the right dtype and shape; retained; NULL: a new array every
  * run). */
 PPTO_API ppto_status ppto_program_bind_output(ppto_program *program, size_t i, ppto_array *array);
-/* Output i goes to an NPY file of that name ("-": standard output; NULL: to an array again), which appears
+/* Output i goes to a file (NULL: to an array again) in the format that its name says: FILE.npz and
+ * FILE.safetensors, with :NAME behind it or not, FILE.raw and FILE.bin without a header, FILE.npy and names
+ * without an ending NPY, "-" NPY to standard output, "-:raw" the same without a header. The file appears
  * when the run has succeeded: the old file stays until then. Its place among the outputs of a run is NULL.
  * Together with inputs of ppto_array_open nothing of it need ever be in memory as a whole. returns PPTO_OK;
- * E_VALUE, also where another output goes to the file; E_NOMEM. The run adds E_IO (also where the reader of a
- * pipe goes away) and E_LIMIT (disk full), which name the file; under KEEP_GOING the other outputs are there
- * all the same. */
+ * E_VALUE, also where another output goes to the file, or its ending is no format (y.txt); E_NOMEM. The run
+ * adds E_IO (also where the reader of a pipe goes away) and E_LIMIT (disk full), which name the file; under
+ * KEEP_GOING the other outputs are there all the same. */
 PPTO_API ppto_status ppto_program_bind_sink(ppto_program *program, size_t i, const char *path);
 /* Gets all ready for runs with what is bound (every input): memory is planned, and machine code is there when
  * this returns, so that no run of these sizes has to do either. Nothing is required; with tier "auto" the

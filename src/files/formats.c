@@ -19,6 +19,11 @@ static const struct {
                {".raw", PP_FORMAT_RAW},
                {".bin", PP_FORMAT_RAW}};
 
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
 bool pp_file_is_standard(const char *text)
 {
     return text[0] == '-' && (text[1] == '\0' || text[1] == ':');
@@ -215,6 +220,31 @@ static ppto_status write_all(int fd, void *arg, pp_error *err)
     return pp_npz_write(fd, e, job->n, job->watch, err);
 }
 
+/* The ending of the last part of a path, with its dot: letters and digits, a letter first. "" where there is
+ * none; six of them are what mkstemp puts there. */
+static const char *ending_of(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    if (dot == NULL || dot == name || !is_letter(dot[1])) return "";
+    size_t n = 1;
+    while (is_letter(dot[n]) || (dot[n] >= '0' && dot[n] <= '9')) n++;
+    return dot[n] == '\0' && n != 1 + 6 ? dot : "";
+}
+
+ppto_status pp_files_can_write(const char *text, pp_error *err)
+{
+    size_t length;
+    const char *ending = ending_of(text);
+    if (format_of(text, &length) != PP_FORMAT_NPY || *ending == '\0' || strcmp(ending, ".npy") == 0 ||
+        pp_sink_flows(text))
+        return PPTO_OK;
+    return pp_fail(err, PPTO_E_VALUE,
+                   "the end of the name says the format, and %.20s is none: .npy, .npz, .safetensors, .raw "
+                   "(.bin), or no ending for NPY",
+                   ending);
+}
+
 /* What is in a raw file that is written is the result's to say. */
 static ppto_status nothing_said(const pp_file_name *name, pp_error *err)
 {
@@ -227,6 +257,7 @@ ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_
                           const pp_files_watch *watch, pp_error *err)
 {
     pp_file_name name;
+    PP_TRY(pp_files_can_write(text, err));
     PP_TRY(pp_file_name_read(text, &name, err));
     pp_files_entry only;
     save_job job = {name.format, entries, n, watch};

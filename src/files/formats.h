@@ -2,7 +2,8 @@
  * src/files: one array of a file, whatever the format. The name says which: FILE.npz, FILE.npz:NAME,
  * FILE.safetensors and FILE.safetensors:NAME are archives (NAME may be left out where there is one array),
  * FILE.raw:TYPE and FILE.bin:TYPE have no header (raw.h), "-" is a standard descriptor ("-:TYPE": without a
- * header), and every other name an NPY file. Errors name the cause, not the file. */
+ * header), and every other name an NPY file; none is written under an ending of another kind. Errors name the
+ * cause, not the file. */
 #ifndef PP_FORMATS_H
 #define PP_FORMATS_H
 
@@ -46,6 +47,10 @@ ppto_status pp_reader_end(pp_reader *reader, pp_error *err);
 void pp_reader_close(pp_reader *reader);
 
 /* ---- writing ---- */
+
+/* Does the name say a format, or nothing? What others read as a text or a picture gets no array. returns
+ * PPTO_OK; PPTO_E_VALUE for an ending that is no format, of what is no pipe */
+ppto_status pp_files_can_write(const char *text, pp_error *err);
 
 /* Writes arrays to a file that appears by rename (sink.h); all but archives hold one. A NAME in the text is
  * that of the only array. returns PPTO_OK; PPTO_E_VALUE; as pp_npy_write and pp_sink_open */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "devices/cpu/loop_store.h"
+#include "files/formats.h"
 #include "files/sink.h"
 #include "runtime/sync.h"
 #include "runtime/tracing.h"
@@ -323,6 +324,9 @@ ppto_status ppto_program_bind_sink(ppto_program *p, size_t i, const char *path)
     for (size_t k = 0; path && k < p->plan->flat.outputs.n; k++)
         if (k != i && p->sinks[k] && pp_files_same(p->sinks[k], path))
             return pp_report_new(PPTO_E_VALUE, "bind: outputs %zu and %zu both go to %s", k, i, path);
+    pp_error why = {.code = PPTO_OK};
+    if (path && pp_files_can_write(path, &why) != PPTO_OK)
+        return pp_report_new(PPTO_E_VALUE, "bind: %.200s: %s", path, why.text);
     char *own = path ? pp_strdup(path) : NULL;
     if (path && !own) return pp_report_new(PPTO_E_NOMEM, "out of memory");
     pp_free(p->sinks[i]);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "files/formats.h"
 #include "files/sink.h"
 #include "runtime/sync.h"
 
@@ -85,6 +86,9 @@ ppto_tensor *ppto_sink_at(ppto_site site, ppto_graph *g, ppto_tensor *tensor, co
     if (tensor->graph != g)
         return failed(g, pp_fail(&err, PPTO_E_VALUE, "sink: the tensor belongs to another graph"), &err);
     if (!path || !*path) return failed(g, pp_fail(&err, PPTO_E_VALUE, "sink: there is no path"), &err);
+    pp_error why = {.code = PPTO_OK};
+    if (pp_files_can_write(path, &why) != PPTO_OK)
+        return failed(g, pp_fail(&err, PPTO_E_VALUE, "sink: %.200s: %s", path, why.text), &err);
     if (sink_of(g, tensor->ref)) sink.over = tensor->ref.node;
     sink.path = pp_arena_strndup(&g->arena, path, strlen(path));
     ppto_status status = sink.path ? pp_vec_reserve(&g->sinks, g->sinks.n + 1) : PPTO_E_NOMEM;

@@ -397,6 +397,9 @@ Test(files, wrong_sources_and_sinks_are_errors_of_the_graph)
     g = graph_with(&x);
     cr_expect_null(ppto_sink(g, x, ""));
     expect_failure(g, PPTO_E_VALUE, "sink: there is no path");
+    g = graph_with(&x);
+    cr_expect_null(ppto_sink(g, x, "folder.d/out.txt"));
+    expect_failure(g, PPTO_E_VALUE, "sink: folder.d/out.txt: the end of the name says the format, and .txt");
     cr_expect_null(ppto_open(NULL, "a.npy"));
     cr_expect_null(ppto_sink(NULL, other, "a.npy"));
     ppto_tensor *twice[] = {ppto_sink(h, other, "a.npy"), ppto_sink(h, ppto_exp(other), "a.npy")};
@@ -417,6 +420,13 @@ Test(files, wrong_sources_and_sinks_are_errors_of_the_graph)
     cr_expect_eq(ppto_program_bind_sink(p, 0, "a.npy"), PPTO_OK);
     cr_expect_eq(ppto_program_bind_sink(p, 1, "./a.npy"), PPTO_E_VALUE);
     cr_expect_eq(ppto_program_bind_sink(p, 0, "./a.npy"), PPTO_OK, "its own");
+    static const char *const fine[] = {"a",       "a.b/c",    ".hidden", "a.raw",
+                                       "a.npz:y", "a.aXb2c3", "a.1",     "-:raw"};
+    static const char *const none[] = {"a.txt", "./a.json", "a.npyz", "a.npy.h5", "a.safetensor"};
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
+        cr_expect_eq(ppto_program_bind_sink(p, 0, fine[i]), PPTO_OK, "%s: %s", fine[i], ppto_error_text(ctx));
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        cr_expect_eq(ppto_program_bind_sink(p, 0, none[i]), PPTO_E_VALUE, "%s", none[i]);
     ppto_program_destroy(p);
     ppto_graph_destroy(h);
     remove_all();
