@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The later stages of lowering as text: groups, kernel programs, plan of a run, C source. */
+ * The later stages of lowering as text: groups, kernel programs, plan of a run. C source: report_source.c. */
 #include <inttypes.h>
 
 #include "runtime/report.h"
@@ -140,19 +140,6 @@ void pp_report_kernels(const ppto_program *program, pp_text *out)
         pp_program_print(plan->lowered[g].program, out);
     }
     pp_report_syncs(program, "", "", out);
-}
-
-ppto_status pp_report_source(const ppto_program *program, pp_text *out)
-{
-    const pp_plan *plan = program->plan;
-    pp_report_syncs(program, "/* ", " */", out);
-    for (size_t g = 0; g < plan->fused.groups.n; g++) {
-        char name[40];
-        snprintf(name, sizeof name, "kernel_%zu", g);
-        pp_text_add(out, "%s/* ---- %s (%s) ---- */\n", g ? "\n" : "", name, pp_report_kind(plan, g));
-        PP_TRY(pp_program_render(plan->lowered[g].program, name, out));
-    }
-    return PPTO_OK;
 }
 
 /* ---- plan
