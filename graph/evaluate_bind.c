@@ -47,7 +47,7 @@ static const char *spec_name(const pp_param *p)
         [PP_SPEC_P_INTS] = "a list of integers",
         [PP_SPEC_P_AXES] = "an axis, a list of axes or all",
         [PP_SPEC_P_STR] = "a word",
-        [PP_SPEC_P_DTYPE] = "a dtype",
+        [PP_SPEC_P_DTYPE] = "a dtype (bool, i8 to i64, u8 to u64, f32 or f64)",
         [PP_SPEC_P_ANY] = "a value",
     };
     return p->spec == PP_SPEC_DTYPE_EXACT ? ppto_dtype_name((ppto_dtype)p->dtype) : names[p->spec];

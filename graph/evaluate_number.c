@@ -356,7 +356,9 @@ ppto_status pp_eval_truth(pp_eval *ev, const pp_value *value, pp_truth *out)
         return PPTO_OK;
     }
     if (pp_value_is_tensor(value))
-        return pp_eval_fail(ev, PPTO_E_VALUE,
-                            "a choice on a tensor's value, expected `where(condition, a, b)`");
+        return pp_eval_fail(
+            ev, PPTO_E_VALUE,
+            "a choice on a tensor's value, expected `where(condition, a, b)`; for elements, `&`, `|` "
+            "and `~` stand for `and`, `or` and `not`, as in `(x > 0) & (x < 1)`");
     return pp_eval_fail(ev, PPTO_E_VALUE, "this is no condition, expected true or false");
 }

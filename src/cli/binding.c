@@ -184,23 +184,40 @@ static int read_number(cli_binding *b)
     return b->wide ? CLI_OK : wrong_spec(b, "the number does not fit i64 or u64");
 }
 
-/* What looks like data made up for the occasion, of a dtype that is none, and no such file is there. */
-static int no_dtype(const cli_binding *b, size_t length)
+/* "bool, i8, …": all there are. */
+static void list_dtypes(char *list, size_t room)
 {
-    char list[128] = "";
     size_t at = 0;
-    for (int d = PPTO_BOOL; d <= PPTO_F64 && at < sizeof list - 8; ++d)
-        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", d > PPTO_BOOL ? ", " : "",
+    for (int d = PPTO_BOOL; d <= PPTO_F64 && at < room - 8; ++d)
+        at += (size_t)snprintf(list + at, room - at, "%s%s", d > PPTO_BOOL ? ", " : "",
                                ppto_dtype_name((ppto_dtype)d));
+}
+
+/* What looks like data made up for the occasion, of a dtype that is none or not supported, and no such file
+ * is there. */
+static int no_dtype(const cli_binding *b, size_t length, bool known)
+{
+    char list[128];
+    list_dtypes(list, sizeof list);
+    if (known)
+        return cli_fail(CLI_USAGE, "%s=%s: this dtype is not supported (there are %s)", b->name, b->value,
+                        list);
     return cli_fail(CLI_USAGE, "%s=%s: %.*s is no dtype (there are %s), and there is no file of this name",
                     b->name, b->value, (int)length, b->value, list);
+}
+
+/* f32, f32(2,3) or f32 [2,3]: a dtype without its sizes in brackets, and no such file is there. */
+static bool lacks_brackets(const cli_binding *b, size_t length)
+{
+    return length > 0 && strchr("( {:", b->value[length]) != NULL && find_dtype(b->value, length) >= 0 &&
+           access(b->value, F_OK) != 0;
 }
 
 static int read_value(cli_binding *b, bool may_be_open)
 {
     size_t length = cli_name_length(b->value);
     int dtype = length > 0 && b->value[length] == '[' ? find_dtype(b->value, length) : -2;
-    if (dtype == -1) return wrong_spec(b, "this dtype is not supported");
+    if (dtype == -1) return no_dtype(b, length, true);
     if (dtype >= 0) {
         b->kind = CLI_SPEC;
         b->dtype = (ppto_dtype)dtype;
@@ -210,7 +227,11 @@ static int read_value(cli_binding *b, bool may_be_open)
         return code;
     }
     if (is_number(b->value, &b->is_float)) return read_number(b);
-    if (length > 0 && b->value[length] == '[' && access(b->value, F_OK) != 0) return no_dtype(b, length);
+    if (length > 0 && b->value[length] == '[' && access(b->value, F_OK) != 0)
+        return no_dtype(b, length, false);
+    if (lacks_brackets(b, length))
+        return wrong_spec(b, "sizes stand in brackets behind the dtype, as in f32[4,512] (f32[]: one "
+                             "element); there is no file of this name");
     b->kind = CLI_FILE;
     return b->value[0] != '\0' ? CLI_OK
                                : wrong_spec(b, "a file, a number or a dtype and shape must follow =");
@@ -227,7 +248,10 @@ static int read_binding(cli_bindings *list, const char *operand, size_t position
 {
     size_t length = cli_name_length(operand);
     if (length == 0 || operand[length] != '=')
-        return cli_fail(CLI_USAGE, "%s: expected a binding NAME=VALUE", operand);
+        return cli_fail(CLI_USAGE,
+                        "%s: expected a binding NAME=VALUE; a text of several words stands in quotes, as in "
+                        "'x + 1'",
+                        operand);
     cli_binding *b = &list->at[list->n];
     *b = (cli_binding){.value = operand + length + 1, .position = position, .filler = "", .declared = true};
     b->name = strndup(operand, length);

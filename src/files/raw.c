@@ -30,8 +30,11 @@ static ppto_status read_dtype(const char **text, ppto_dtype *dtype, pp_error *er
         *text += n;
         return PPTO_OK;
     }
-    return pp_fail(err, PPTO_E_DTYPE, "%.*s is no dtype; the name says what is in it, %s",
-                   (int)(n < 40 ? n : 40), *text, wanted);
+    return pp_fail(
+        err, PPTO_E_DTYPE,
+        "%.*s is no dtype (there are bool, i8 to i64, u8 to u64, f32 and f64); the name says what is "
+        "in it, %s",
+        (int)(n < 40 ? n : 40), *text, wanted);
 }
 
 /* One size; open: a word, of the first axis. */

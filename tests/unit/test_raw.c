@@ -36,7 +36,7 @@ Test(files_raw, other_names_are_refused)
 {
     said(NULL, 4, PPTO_E_VALUE, "does not say what is in it");
     said("", 4, PPTO_E_DTYPE, "is no dtype");
-    said("f33[1]", 4, PPTO_E_DTYPE, "f33 is no dtype");
+    said("f33[1]", 4, PPTO_E_DTYPE, "f33 is no dtype (there are bool, i8 to i64");
     said("f32", 4, PPTO_E_VALUE, "sizes are missing");
     said("f32[", 4, PPTO_E_VALUE, "a size was expected");
     said("f32[1", 4, PPTO_E_VALUE, "expected , or ]");
