@@ -45,7 +45,8 @@ static int fail(const scenario *s, const char *what)
     return 1;
 }
 
-/* A small run first: the library, the workers and their stacks are there before the growth is measured. */
+/* A small run first: the library, the workers and their stacks, and the generator of machine code, are there
+ * before the growth is measured. */
 static ppto_status once(ppto_context *ctx, const scenario *s, bool small, ppto_stats *stats)
 {
     int64_t shape[PPTO_MAX_RANK];
@@ -57,6 +58,7 @@ static ppto_status once(ppto_context *ctx, const scenario *s, bool small, ppto_s
     ppto_program *program = NULL;
     ppto_status status = y != NULL && x != NULL ? ppto_compile(1, &y, &program) : ppto_error_status(ctx);
     if (status == PPTO_OK) status = ppto_program_bind_name(program, "x", x);
+    if (status == PPTO_OK && small) status = ppto_program_prepare(program);
     if (status == PPTO_OK) status = ppto_program_run(program, &out);
     if (status == PPTO_OK) ppto_program_stats(program, stats);
     ppto_array_release(out);
