@@ -260,7 +260,8 @@ Test(tiers, let_a_process_fork_while_loops_are_compiled)
         if (child == 0) {
             const int failed = in_child();
             ppto_context_destroy(ctx);
-            exit(failed);
+            fflush(NULL);
+            _exit(failed); /* a leak checker takes what the parent's threads held for lost */
         }
         cr_assert_eq(waitpid(child, &status, 0), child);
         cr_expect_eq(status, 0, "child %d: %x", i, (unsigned)status);

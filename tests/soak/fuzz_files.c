@@ -67,7 +67,7 @@ static void put_header(char *out, char order)
     static const char head[] = "\x93NUMPY\x01\0v\0{'descr': '>f4', 'fortran_order': False, 'shape': (12,), }";
     memset(out, ' ', HEADER);
     memcpy(out, head, sizeof head - 1);
-    *strchr(out + 10, '>') = order;
+    *(char *)memchr(out + 10, '>', HEADER - 10) = order;
     out[HEADER - 1] = '\n';
 }
 
