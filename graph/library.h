@@ -49,5 +49,6 @@ const pp_table *pp_library_table(pp_library *library, const pp_table *table); /*
 ppto_status pp_library_precompile(pp_library *library, const pp_function *const **functions,
                                   size_t *n_functions, const pp_monoid *const **monoids, size_t *n_monoids,
                                   pp_error *err);
+pp_fold pp_library_fold(const pp_monoid *monoid); /* of a kernel program, its inputs not set */
 
 #endif

@@ -140,3 +140,18 @@ ppto_status pp_library_precompile(pp_library *library, const pp_function *const 
     pp_arena_free(&c.arena);
     return status == PPTO_OK ? status : pp_fail(err, status, "%s", ppto_status_text(status));
 }
+
+pp_fold pp_library_fold(const pp_monoid *m)
+{
+    pp_fold fold = {.n_states = m->n_states,
+                    .n_inputs = m->n_inputs,
+                    .joined = m->joined,
+                    .position = m->position,
+                    .law = m->ordered ? PP_LAW_SCAN : PP_LAW_FOLD,
+                    .lift = m->lift,
+                    .step = m->step,
+                    .join = m->join,
+                    .finish = m->finish};
+    for (int i = 0; i < 4; i++) fold.state[i] = m->state[i];
+    return fold;
+}

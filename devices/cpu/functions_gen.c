@@ -19,21 +19,6 @@ static ppto_status add(pp_library *library, const char *text, size_t n, const ch
     return pp_library_add(library, unit, pp_unit_destroy, true, err);
 }
 
-static pp_fold fold_of(const pp_monoid *m)
-{
-    pp_fold fold = {.n_states = m->n_states,
-                    .n_inputs = m->n_inputs,
-                    .joined = m->joined,
-                    .position = m->position,
-                    .law = m->ordered ? PP_LAW_SCAN : PP_LAW_FOLD,
-                    .lift = m->lift,
-                    .step = m->step,
-                    .join = m->join,
-                    .finish = m->finish};
-    for (int i = 0; i < 4; i++) fold.state[i] = m->state[i];
-    return fold;
-}
-
 static ppto_status generate(pp_text *out, size_t n_parts, pp_error *err)
 {
     pp_library *library = NULL;
@@ -47,7 +32,7 @@ static ppto_status generate(pp_text *out, size_t n_parts, pp_error *err)
         status = pp_library_precompile(library, &functions, &n_functions, &monoids, &n_monoids, err);
     pp_fold *folds = status == PPTO_OK ? pp_calloc(n_monoids + 1, sizeof *folds) : NULL;
     if (status == PPTO_OK && !folds) status = PPTO_E_NOMEM;
-    for (size_t i = 0; status == PPTO_OK && i < n_monoids; i++) folds[i] = fold_of(monoids[i]);
+    for (size_t i = 0; status == PPTO_OK && i < n_monoids; i++) folds[i] = pp_library_fold(monoids[i]);
     if (status == PPTO_OK) status = pp_functions_emit(functions, n_functions, folds, n_monoids, out, n_parts);
     pp_free(folds);
     pp_library_destroy(library);

@@ -182,13 +182,6 @@ static ppto_status rebuild(bare *b, pp_program *out)
     return PPTO_OK;
 }
 
-static void *keep(pp_arena *arena, const void *items, size_t bytes)
-{
-    void *copy = pp_arena_alloc(arena, bytes);
-    if (copy != NULL && bytes > 0) memcpy(copy, items, bytes);
-    return copy;
-}
-
 static ppto_status finish(bare *b, pp_arena *arena, pp_program *out)
 {
     out->n_code = (uint32_t)b->code.n;
@@ -198,12 +191,12 @@ static ppto_status finish(bare *b, pp_arena *arena, pp_program *out)
     out->n_accesses = (uint32_t)b->accesses.n;
     out->n_checks = (uint32_t)b->checks.n;
     out->n_buffers = 0;
-    out->code = keep(arena, b->code.at, b->code.n * sizeof *b->code.at);
-    out->operands = keep(arena, b->operands.at, b->operands.n * sizeof *b->operands.at);
-    out->affines = keep(arena, b->affines.at, b->affines.n * sizeof *b->affines.at);
-    out->guards = keep(arena, b->guards.at, b->guards.n * sizeof *b->guards.at);
-    out->accesses = keep(arena, b->accesses.at, b->accesses.n * sizeof *b->accesses.at);
-    out->checks = keep(arena, b->checks.at, b->checks.n * sizeof *b->checks.at);
+    out->code = pp_arena_copy(arena, b->code.at, b->code.n * sizeof *b->code.at);
+    out->operands = pp_arena_copy(arena, b->operands.at, b->operands.n * sizeof *b->operands.at);
+    out->affines = pp_arena_copy(arena, b->affines.at, b->affines.n * sizeof *b->affines.at);
+    out->guards = pp_arena_copy(arena, b->guards.at, b->guards.n * sizeof *b->guards.at);
+    out->accesses = pp_arena_copy(arena, b->accesses.at, b->accesses.n * sizeof *b->accesses.at);
+    out->checks = pp_arena_copy(arena, b->checks.at, b->checks.n * sizeof *b->checks.at);
     bool ok = out->code != NULL && out->operands != NULL && out->affines != NULL && out->guards != NULL &&
               out->accesses != NULL && out->checks != NULL;
     return ok ? PPTO_OK : PPTO_E_NOMEM;
@@ -216,8 +209,8 @@ ppto_status pp_interp_bare(const pp_program *program, pp_arena *arena, pp_progra
     *possible = false;
     *out = *program;
     out->arena = (pp_arena){0};
-    out->stages = keep(arena, program->stages, program->n_stages * sizeof *program->stages);
-    out->folds = keep(arena, program->folds, program->n_folds * sizeof *program->folds);
+    out->stages = pp_arena_copy(arena, program->stages, program->n_stages * sizeof *program->stages);
+    out->folds = pp_arena_copy(arena, program->folds, program->n_folds * sizeof *program->folds);
     b.kept = pp_calloc(program->n_buffers + 1u, sizeof *b.kept);
     b.map = pp_calloc(program->n_code + 1u, sizeof *b.map);
     b.needed = pp_calloc(program->n_code + 1u, sizeof *b.needed);

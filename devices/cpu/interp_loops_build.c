@@ -4,8 +4,6 @@
  * Streams in are what other steps made, taken before it was spread: an element for the tile or for each of
  * its rows is no vector. Constants of the program are constants of the loop, its numbers are not, so that the
  * same code serves them all. Streams out are what anybody else reads, in the order they are made. */
-#include <string.h>
-
 #include "base/fault.h"
 #include "devices/cpu/interp_plan.h"
 #include "devices/cpu/interp_work.h"
@@ -268,10 +266,8 @@ static ppto_status add_folds(builder *b, const pp_body *body)
 
 #define KEEP_ARRAY(b, vec, to)                                                                               \
     do {                                                                                                     \
-        void *kept = pp_arena_alloc(&(b)->p->launch->arena, ((b)->vec.n + 1) * sizeof *(b)->vec.at);         \
-        if (kept == NULL) return PPTO_E_NOMEM;                                                               \
-        if ((b)->vec.n > 0) memcpy(kept, (b)->vec.at, (b)->vec.n * sizeof *(b)->vec.at);                     \
-        (to) = kept;                                                                                         \
+        (to) = pp_arena_copy(&(b)->p->launch->arena, (b)->vec.at, (b)->vec.n * sizeof *(b)->vec.at);         \
+        if ((to) == NULL) return PPTO_E_NOMEM;                                                               \
     } while (0)
 
 static ppto_status keep(builder *b, pp_machine *out)

@@ -9,14 +9,7 @@
 #include "kernel/walk.h"
 
 /* n elements in the arena; NULL without memory. */
-static void *keep(pp_arena *arena, const void *from, size_t n, size_t size)
-{
-    void *to = pp_arena_alloc(arena, (n + 1) * size);
-    if (to != NULL && n > 0) memcpy(to, from, n * size);
-    return to;
-}
-
-#define KEEP(arena, array, n) keep((arena), (array), (n), sizeof *(array))
+#define KEEP(arena, array, n) pp_arena_copy((arena), (array), (n) * sizeof *(array))
 
 static const pp_table *keep_tables(pp_arena *arena, const pp_table *tables, uint32_t n)
 {

@@ -62,6 +62,13 @@ void *pp_arena_alloc(pp_arena *arena, size_t bytes)
     return at;
 }
 
+void *pp_arena_copy(pp_arena *arena, const void *from, size_t bytes)
+{
+    void *copy = pp_arena_alloc(arena, bytes);
+    if (copy != NULL && bytes != 0) memcpy(copy, from, bytes);
+    return copy;
+}
+
 char *pp_arena_strndup(pp_arena *arena, const char *text, size_t n)
 {
     size_t bytes;

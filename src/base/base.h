@@ -94,6 +94,8 @@ typedef struct pp_arena {
 } pp_arena;            /* zero-initialised is empty */
 void *pp_arena_alloc(pp_arena *arena,
                      size_t bytes) PP_MUST_USE; /* zeroed, 16-byte aligned; NULL on failure */
+void *pp_arena_copy(pp_arena *arena, const void *from,
+                    size_t bytes) PP_MUST_USE; /* from may be NULL for none */
 char *pp_arena_strndup(pp_arena *arena, const char *text, size_t n) PP_MUST_USE;
 void pp_arena_free(pp_arena *arena);
 

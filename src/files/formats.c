@@ -6,7 +6,6 @@
 
 #include "files/formats.h"
 #include "files/raw.h"
-#include "files/sink.h"
 
 /* ---- names ----------------------------------------------------------------------------------------------
  */
@@ -317,5 +316,23 @@ ppto_status pp_files_head(const char *text, const pp_files_entry *entry, pp_file
         pp_text_free(head);
         pp_file_name_free(file);
     }
+    return status;
+}
+
+ppto_status pp_files_begin(const char *text, const pp_files_entry *entry, size_t bytes,
+                           const pp_files_watch *watch, pp_sink *sink, size_t *data_at, pp_error *err)
+{
+    pp_file_name file = {0};
+    pp_text head = {0};
+    *sink = (pp_sink){.fd = -1};
+    PP_TRY(pp_files_head(text, entry, &file, &head, err));
+    *data_at = head.n;
+    ppto_status status = pp_sink_open(sink, file.path, (int64_t)(head.n + bytes), watch, err);
+    if (status == PPTO_OK) {
+        status = pp_files_write_by(watch, sink->fd, head.at, head.n, err);
+        if (status != PPTO_OK) pp_sink_abandon(sink, watch);
+    }
+    pp_file_name_free(&file);
+    pp_text_free(&head);
     return status;
 }

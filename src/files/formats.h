@@ -8,6 +8,7 @@
 #define PP_FORMATS_H
 
 #include "files/safetensors.h"
+#include "files/sink.h"
 
 typedef enum pp_format { PP_FORMAT_NPY, PP_FORMAT_NPZ, PP_FORMAT_SAFETENSORS, PP_FORMAT_RAW } pp_format;
 
@@ -60,6 +61,10 @@ ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_
  * returns  PPTO_OK; PPTO_E_UNSUPPORTED where data do not lie in a file as they are. owns both */
 ppto_status pp_files_head(const char *text, const pp_files_entry *entry, pp_file_name *file, pp_text *head,
                           pp_error *err);
+/* Opens that file, for so many bytes of data, and writes what stands before them. *data_at: where they begin.
+ * returns  as pp_files_head and pp_sink_open. After a failure nothing is open, and sink->fd is -1 */
+ppto_status pp_files_begin(const char *text, const pp_files_entry *entry, size_t bytes,
+                           const pp_files_watch *watch, pp_sink *sink, size_t *data_at, pp_error *err);
 bool pp_files_by_pieces(const char *text); /* this can be done */
 bool pp_files_flow(const char *text);      /* pp_sink_flows of its file */
 

@@ -26,23 +26,6 @@ static size_t bytes_of(const ppto_array *a)
     return (size_t)ppto_array_elements(a) * ppto_dtype_size(a->dtype);
 }
 
-/* *head: bytes before the data. */
-static ppto_status open_file(pp_file_step *f, const pp_files_watch *watch, size_t *head, pp_error *why)
-{
-    const ppto_array *a = result_of(f);
-    const pp_files_entry entry = {NULL, a->dtype, a->rank, a->shape, NULL};
-    pp_file_name name = {0};
-    pp_text text = {0};
-    PP_TRY(pp_files_head(path_of(f), &entry, &name, &text, why));
-    *head = text.n;
-    ppto_status status = pp_sink_open(&f->sink, name.path, (int64_t)(text.n + bytes_of(a)), watch, why);
-    f->open = status == PPTO_OK;
-    if (status == PPTO_OK) status = pp_files_write_by(watch, f->sink.fd, text.at, text.n, why);
-    pp_file_name_free(&name);
-    pp_text_free(&text);
-    return status;
-}
-
 static void store_ended(pp_transfer *t)
 {
     pp_file_step_ended(t->owner, path_of(t->owner));
@@ -52,11 +35,13 @@ static ppto_status begin_store(pp_file_step *f, pp_error *why)
 {
     const pp_files_watch watch = pp_progress_watch(f->instance->program);
     const ppto_array *a = result_of(f);
+    const pp_files_entry entry = {NULL, a->dtype, a->rank, a->shape, NULL};
     pp_transfer *t = &f->transfer;
     size_t head;
     f->begun_ns = pp_clock_ns();
     f->bytes = bytes_of(a);
-    PP_TRY(open_file(f, &watch, &head, why));
+    PP_TRY(pp_files_begin(path_of(f), &entry, f->bytes, &watch, &f->sink, &head, why));
+    f->open = true;
     if (!f->sink.stream && f->bytes <= a->ctx->few) {
         PP_TRY(pp_files_write_watched(f->sink.fd, a->data, f->bytes, &watch, why));
         f->ended_ns = pp_clock_ns();

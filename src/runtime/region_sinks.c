@@ -39,22 +39,13 @@ static ppto_status open_sink(pp_region_run *r, const pp_place *place)
     const char *path = r->p->sinks[place->number];
     const pp_files_watch watch = pp_progress_watch(r->p);
     pp_region_sink *sink = &r->sinks[place->number];
-    pp_file_name name = {0};
-    pp_text head = {0};
     pp_error why = {0};
-    sink->file.fd = -1;
-    ppto_status status = pp_files_head(path, &entry, &name, &head, &why);
-    int64_t bytes = (int64_t)(head.n + pp_region_bytes(place));
-    if (status == PPTO_OK) status = pp_sink_open(&sink->file, name.path, bytes, &watch, &why);
-    if (status == PPTO_OK) {
-        sink->open = true;
-        sink->data_at = (int64_t)head.n;
-        status = pp_files_write_by(&watch, sink->file.fd, head.at, head.n, &why);
-    }
-    if (status != PPTO_OK) status = pp_region_sink_fails(r, sink, status, &why);
-    pp_file_name_free(&name);
-    pp_text_free(&head);
-    return status;
+    size_t head = 0;
+    ppto_status status =
+        pp_files_begin(path, &entry, pp_region_bytes(place), &watch, &sink->file, &head, &why);
+    sink->open = status == PPTO_OK;
+    sink->data_at = (int64_t)head;
+    return sink->open ? PPTO_OK : pp_region_sink_fails(r, sink, status, &why);
 }
 
 ppto_status pp_region_sinks_open(pp_region_run *r)

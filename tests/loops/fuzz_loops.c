@@ -33,20 +33,6 @@ static ppto_status add(pp_library *library, const char *text, size_t n, const ch
     return pp_library_add(library, unit, pp_unit_destroy, true, err);
 }
 
-static pp_fold fold_of(const pp_monoid *m)
-{
-    pp_fold fold = {.n_states = m->n_states,
-                    .n_inputs = m->n_inputs,
-                    .joined = m->joined,
-                    .position = m->position,
-                    .law = m->ordered ? PP_LAW_SCAN : PP_LAW_FOLD,
-                    .lift = m->lift,
-                    .step = m->step,
-                    .join = m->join};
-    for (int i = 0; i < 4; i++) fold.state[i] = m->state[i];
-    return fold;
-}
-
 /* Every scalar function and fold of the shipped library. */
 static ppto_status read_functions(functions *out, pp_error *err)
 {
@@ -58,7 +44,7 @@ static ppto_status read_functions(functions *out, pp_error *err)
     PP_TRY(pp_library_precompile(out->library, &out->at.functions, &out->at.n_functions, &monoids, &n, err));
     pp_fold *folds = pp_calloc(n + 1, sizeof *folds);
     if (folds == NULL) return PPTO_E_NOMEM;
-    for (size_t i = 0; i < n; i++) folds[i] = fold_of(monoids[i]);
+    for (size_t i = 0; i < n; i++) folds[i] = pp_library_fold(monoids[i]);
     out->at.folds = folds, out->at.n_folds = n;
     return PPTO_OK;
 }

@@ -123,6 +123,8 @@ Test(base_arena, gives_zeroed_aligned_separate_memory)
         memset(at, 0xff, bytes);
     }
     cr_expect_str_eq(pp_arena_strndup(&arena, "hello world", 5), "hello");
+    cr_expect_str_eq((char *)pp_arena_copy(&arena, "hello", 6), "hello");
+    cr_expect_not_null(pp_arena_copy(&arena, NULL, 0));
     cr_expect_null(pp_arena_alloc(&arena, SIZE_MAX - 4));
     pp_arena_free(&arena);
     cr_expect_eq(pp_heap_count().live, before.live);
