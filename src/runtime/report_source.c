@@ -4,11 +4,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "kernel/number.h"
 #include "kernel/program.h"
 #include "runtime/report.h"
 
 enum { DEEPEST = 8 }; /* of the formula of a number */
 
+/* Floats in decimal, for people. */
 static void add_bits(ppto_dtype dtype, uint64_t bits, pp_text *out)
 {
     float f;
@@ -19,10 +21,8 @@ static void add_bits(ppto_dtype dtype, uint64_t bits, pp_text *out)
         pp_text_add(out, "%.9g", (double)f);
     else if (dtype == PPTO_F64)
         pp_text_add(out, "%.17g", d);
-    else if (dtype == PPTO_U64)
-        pp_text_add(out, "%" PRIu64, bits);
     else
-        pp_text_add(out, "%" PRId64, (int64_t)bits);
+        pp_number_print(dtype, bits, out);
 }
 
 /* A number that is known before a launch: a literal's value, a name, a formula over such. */
