@@ -5,7 +5,9 @@
 
 Requests
     {"do": "hello"}                                         -> versions
-    {"do": "reference", "workload": W, "path": P}           -> writes the float64 result of the numpy text to P
+    {"do": "reference", "workload": W, "path": P}           -> writes the float64 result of the numpy text to P, and
+                                                               the inputs as NAME.npy beside it
+    {"do": "compare", "files": F, "path": P}                -> error of results that are files
     {"do": "prepare", "workload": W, "path": P}             -> compile_seconds, first_seconds, error, count
     {"do": "sample"}                                        -> seconds per call, disturbed (waiting part)
     {"do": "latency", "workload": W}                        -> the figures of kind first, shapes or record
@@ -382,9 +384,12 @@ def as_tuple(value):
 
 
 def write_reference(workload, path):
-    """The NumPy text on inputs widened to float64."""
+    """The NumPy text on inputs widened to float64; the inputs as files beside it."""
+    inputs = make_inputs(workload)
+    for name, values in inputs.items():
+        np.save(os.path.join(os.path.dirname(path), f"{name}.npy"), values)
     inputs = {name: values.astype(np.float64) if values.dtype.kind == "f" else values
-              for name, values in make_inputs(workload).items()}
+              for name, values in inputs.items()}
     peer = NumpyPeer(1)
     results = as_tuple(peer.function(workload["numpy"], list(inputs))(*inputs.values()))
     np.savez(path, *results)
@@ -560,6 +565,9 @@ def main():
                     answer = {"versions": worker.peer.versions()}
                 case "reference":
                     answer = write_reference(request["workload"], request["path"])
+                case "compare":
+                    results = [np.load(file, mmap_mode="r") for file in request["files"]]
+                    answer = {"error": relative_error(results, request["path"])}
                 case "prepare":
                     answer = worker.prepare(request["workload"], request["path"])
                 case "sample":

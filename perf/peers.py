@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times the workloads of workloads.toml on existing frameworks and, if given, on ppto.
 
-    peers.py --workloads 'chain5-*,softmax-*' --peers numpy,torch,jax --threads 2 --json out.json
-    peers.py --ppto ./build/ppto --json out.json            every workload, every peer, threads 1 and 2
+    peers.py --workloads 'chain5-*,softmax-*' --peers numpy,torch,jax --threads 2 --json out.jsonl
+    peers.py --ppto ./build/ppto --json out.jsonl           every workload, every peer, threads 1 and 2
 
 How it measures
-  * Every peer lives in its own process (peer_worker.py) with its thread count in the environment and its CPU
-    affinity set to that many CPUs. Inputs are the same numbers everywhere.
-  * Each result is checked against NumPy in float64: max|got - ref| / max|ref| must be under the workload's `tol`.
-  * Compilation and warm-up happen before timing and are reported as `compile_seconds`. A sample is the mean of as
-    many calls as fill about 30 ms, after one untimed call. Samples are taken round robin (A B C A B C ...), so drift
-    of the machine is shared; the figure is their median. A peer that takes over 0.4 s a call is sampled once.
+  * Every peer lives in processes of its own, one per number of threads, with its thread count in the environment and its
+    CPU affinity set to that many CPUs (peer_process.py). Inputs are the same numbers everywhere.
+  * Each result, that of ppto too, is checked against NumPy in float64: max|got - ref| / max|ref| must be under the
+    workload's `tol`.
+  * Compilation and warm-up happen before timing, all peers at once, and are reported as `compile_seconds`. A sample is
+    the mean of as many calls as fill about 30 ms, after one untimed call. Samples are taken round robin over peers and
+    thread counts (A1 A2 B1 B2 A1 ...), so drift of the machine is shared; the figure is their median. A peer that takes
+    over 0.4 s a call is sampled once.
   * Linux tells how long the threads of a peer waited for a CPU: a sample disturbed by other work is taken again, up
     to three times, and samples still disturbed are left out of the median. (A peer with more threads than CPUs
     disturbs itself; its samples count as they are.)
@@ -37,9 +39,12 @@ tables
 
 ppto as a peer
   PATH bench PROGRAM NAME=SPEC... --threads N --repeat M --json
-  is run once per round, M calls that fill about 30 ms (20 to 2000); SPEC is the text of `inputs` (`f32[1024,1024]:uniform(-1,1)`). From the JSON object on its
-  stdout are read: median_seconds (required), compile_seconds, error (against its own float64 evaluation) and, for
-  kind first, first_seconds. Kinds shapes, record and file are not asked of it.
+  is run once per round, M calls that fill about 30 ms (5 to 2000); SPEC is the text of `inputs`
+  (`f32[1024,1024]:uniform(-1,1)`). Kinds first and record are asked of perf/latency beside it.
+
+JSON lines
+  {"line": "machine", limits, versions, ...} first, then one {"line": "result"} per workload and number of threads with
+  the samples of all peers. With --append they are added to a file, whose limits are used again if it has any.
 """
 
 import argparse
@@ -49,15 +54,17 @@ import json
 import os
 import platform
 import re
-import select
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from peer_limits import limit_seconds, measure_limits
+from peer_process import Peer, Ppto, environment
 
 HERE = Path(__file__).resolve().parent
 ALL_PEERS = ["numpy", "torch", "torch-compile", "jax", "numexpr", "numba", "mlx", "dask"]
@@ -65,165 +72,9 @@ SETTLE_SECONDS = 0.06           # lets the spinning threads of the previous peer
 SLOW_SECONDS = 0.4              # a peer with a sample above this is not sampled again
 QUIET = 0.03                    # waiting for a CPU up to this part of a sample is no disturbance
 TOLERANCE = {"f32": 1e-4, "f64": 1e-10}
-PPTO_SECONDS = 0.03             # what the calls of one run of ppto should fill
 
 
-# ------------------------------------------------------------------------------------------- environment
-
-def environment(threads, alloc, scratch):
-    """The environment of a peer: thread counts, allocator, no forced BLAS kernels, a private compile cache."""
-    env = {key: value for key, value in os.environ.items()
-           if key not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "LD_PRELOAD")}
-    for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA"):
-        env[f"{name}_NUM_THREADS"] = str(threads)
-    env["NUMEXPR_MAX_THREADS"] = str(threads)
-    env["NUMBA_THREADING_LAYER"] = "omp"
-    env["OPENBLAS_THREAD_TIMEOUT"] = "22"       # 2**22 cycles: its workers must not spin into the next peer's sample
-    env["TORCHINDUCTOR_CACHE_DIR"] = str(Path(scratch) / f"inductor-{threads}")
-    env["TMPDIR"] = str(scratch)                # MLX keeps compiled kernels in the temporary folder
-    env["JAX_PLATFORMS"] = "cpu"
-    env["TF_CPP_MIN_LOG_LEVEL"] = "2"
-    if alloc == "warm":
-        env["MALLOC_MMAP_MAX_"] = "0"
-        env["MALLOC_TRIM_THRESHOLD_"] = str(1 << 40)
-        env["MALLOC_ARENA_MAX"] = "1"
-        env["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"
-    return env
-
-
-def bind(threads):
-    """Run in the child before exec: the last `threads` CPUs that this process may use."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
-
-
-class Peer:
-    """A worker process and the questions it answers."""
-
-    def __init__(self, name, threads, env, log):
-        self.name, self.threads, self.env, self.log = name, threads, env, log
-        self.process = None
-
-    def start(self):
-        read, write = os.pipe()
-        command = [sys.executable, str(HERE / "peer_worker.py"), self.name, str(self.threads)]
-
-        def child():
-            bind(self.threads)
-            os.dup2(write, 3)
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=self.log, stderr=self.log,
-                                        env=self.env, pass_fds=(3, write), preexec_fn=child, text=True)
-        os.close(write)
-        self.answers = os.fdopen(read)
-
-    def ask(self, timeout, **request):
-        if self.process is None:
-            self.start()
-        try:
-            self.process.stdin.write(json.dumps(request) + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            self.stop()
-            return {"failed": "the process ended"}
-        ready, _, _ = select.select([self.answers], [], [], timeout)
-        if not ready:
-            self.stop()
-            return {"failed": f"no answer in {timeout:.0f} s"}
-        line = self.answers.readline()
-        if not line:
-            status = self.process.wait()
-            self.stop()
-            return {"failed": f"the process ended with status {status}"}
-        return json.loads(line)
-
-    def stop(self):
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process.stdin.close()
-            self.answers.close()
-            self.process = None
-
-
-class Ppto:
-    """The `ppto` command as a peer: stateless, one run per sample."""
-
-    name = "ppto"
-
-    def __init__(self, path, threads):
-        self.path, self.threads = path, threads
-
-    def bench(self, workload, timeout, seen=None):
-        """seen: seconds of a call, when known."""
-        repeat = 20 if not seen else max(20, min(2000, int(PPTO_SECONDS / seen)))
-        command = [self.path, "bench", workload["ppto"].strip(),
-                   *(f"{name}={spec}" for name, spec in workload.get("inputs", {}).items()),
-                   "--threads", str(self.threads), "--repeat", str(repeat), "--json"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout,
-                                  preexec_fn=lambda: bind(self.threads))
-        except (OSError, subprocess.TimeoutExpired) as problem:
-            return {"failed": str(problem)[:300]}
-        if done.returncode != 0:
-            return {"failed": (done.stderr.strip().splitlines() or ["no message"])[0][:300]}
-        return json.loads(done.stdout)
-
-
-# ------------------------------------------------------------------------------------------------ limits
-
-def measure_limits(scratch, thread_counts):
-    """Compiles and runs limits.c: {threads: figures}; empty without a C compiler."""
-    compiler = shutil.which(os.environ.get("CC", "cc"))
-    if not compiler:
-        return {}
-    binary = Path(scratch) / "limits"
-    subprocess.run([compiler, "-O3", "-march=native", "-fopenmp", str(HERE / "limits.c"), "-o", str(binary)], check=True)
-    limits = {}
-    for threads in thread_counts:
-        env = dict(os.environ, OMP_NUM_THREADS=str(threads))
-        done = subprocess.run([str(binary)], env=env, capture_output=True, text=True, check=True,
-                              preexec_fn=lambda count=threads: bind(count))
-        limits[threads] = json.loads(done.stdout)
-    return limits
-
-
-def bandwidth(limits, working_set, reads_only):
-    """Bytes per second at the nearest measured working set: the best of triad and stream, or read alone."""
-    kinds = ["read_gbps"] if reads_only else ["triad_gbps", "stream_gbps"]
-    best = 0.0
-    for kind in kinds:
-        sizes = limits[kind]
-        nearest = min(sizes, key=lambda size: abs(float(size) / working_set - 1)
-                      if float(size) > working_set else abs(working_set / float(size) - 1))
-        best = max(best, sizes[nearest])
-    return best * 1e9
-
-
-SIZES = {"bool": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8, "u64": 8, "f64": 8}
-
-
-def output_fraction(workload):
-    """The part of min_bytes that is written, from the sizes of the inputs."""
-    from math import prod
-    read = 0
-    for spec in workload["inputs"].values():
-        dtype, rest = spec.split("[", 1)
-        shape = [int(n) for n in rest.split("]")[0].split(",") if n]
-        read += prod(shape) * SIZES[dtype]
-    return 1 - read / workload["min_bytes"]
-
-
-def limit_seconds(workload, limits, sgemm):
-    """The least time the machine allows: memory or arithmetic, whichever is longer."""
-    if not limits or not workload.get("min_bytes"):
-        return None, None
-    memory = workload["min_bytes"] / bandwidth(limits, workload["min_bytes"], output_fraction(workload) < 0.05)
-    rate = sgemm * (0.5 if "f64" in str(workload["inputs"]) else 1.0)
-    product = workload["group"] in ("linalg", "network")
-    arithmetic = workload["flops"] / rate if rate and product else 0.0
-    return max(memory, arithmetic), "memory" if memory >= arithmetic else "sgemm"
-
-
-# ----------------------------------------------------------------------------------------------- measure
+# ------------------------------------------------------------------------------------------------ samples
 
 def tolerance(workload):
     return workload.get("tol", TOLERANCE["f64" if "f64" in str(workload["inputs"]) else "f32"])
@@ -253,27 +104,6 @@ def quiet_sample(peer, seen):
     return best
 
 
-def write_reference(workload, path, scratch):
-    """The float64 result of the NumPy text, by a process of its own."""
-    oracle = Peer("numpy", 1, environment(1, "fresh", scratch), subprocess.DEVNULL)
-    answer = oracle.ask(300, do="reference", workload=workload, path=str(path))
-    oracle.stop()
-    return answer
-
-
-def prepare(workload, peers, path, timeout):
-    """Compiles, warms and checks every peer: {peer: figures} of all, and the peers that can be timed."""
-    outcome, ready = {}, []
-    for peer in peers:
-        figures = outcome[peer.name] = peer.ask(timeout, do="prepare", workload=workload, path=str(path))
-        if "failed" in figures or "skipped" in figures:
-            continue
-        figures.update(tolerance=tolerance(workload), samples=[], disturbed=[])
-        figures["ok"] = figures["error"] <= figures["tolerance"]
-        ready.append(peer)
-    return outcome, ready
-
-
 def sample_peer(peer, figures):
     """Adds one sample to the figures of a peer; a slow or failed peer is left alone."""
     if "failed" in figures or max(figures["samples"], default=0) > SLOW_SECONDS:
@@ -293,60 +123,120 @@ def sample_ppto(ppto, workload, figures):
     if "median" not in figures:
         first = ppto.bench(workload, 120)
         figures["median"] = first.get("median_seconds")
+    time.sleep(SETTLE_SECONDS)
     answer = ppto.bench(workload, 120, figures["median"])
     if "failed" in answer:
         figures.update(answer)
     else:
         figures["samples"].append(answer["median_seconds"])
-        figures.update({key: answer[key] for key in ("compile_seconds", "error") if key in answer})
+        figures.update({key: answer[key] for key in ("kernels", "tier", "compile_seconds") if key in answer})
 
 
-def measure_steady(workload, peers, ppto, rounds, scratch, compile_timeout):
-    """{peer: figures} of one steady workload."""
-    reference = Path(scratch) / "reference.npz"
-    answer = write_reference(workload, reference, scratch)
+# --------------------------------------------------------------------------------------- one steady workload
+
+class Runner:
+    """All that is timed with one number of threads."""
+
+    def __init__(self, threads, options, scratch, log):
+        self.threads = threads
+        env = environment(threads, options.alloc, options.scratch or scratch)
+        self.peers = [Peer(name, threads, env, log) for name in options.peers.split(",") if name]
+        self.ppto = Ppto(options.ppto, threads) if options.ppto else None
+        self.env = env
+
+    def stop(self):
+        for peer in self.peers:
+            peer.stop()
+
+
+class Oracle:
+    """The float64 result of the NumPy text, by a process of its own, and how far others are from it."""
+
+    def __init__(self, scratch):
+        self.scratch = scratch
+        self.path = str(Path(scratch) / "reference.npz")
+        self.peer = Peer("numpy", 1, environment(1, "fresh", scratch), subprocess.DEVNULL)
+
+    def write(self, workload):
+        return self.peer.ask(300, do="reference", workload=workload, path=self.path)
+
+    def check(self, ppto, workload):
+        """{error, tolerance, ok} of ppto, or {failed}."""
+        files, problem = ppto.results(workload, self.scratch)
+        answer = self.peer.ask(300, do="compare", files=files, path=self.path) if files else {"failed": problem}
+        return answer if "failed" in answer else dict(answer, tolerance=tolerance(workload),
+                                                      ok=answer["error"] <= tolerance(workload))
+
+    def forget(self):
+        for file in Path(self.scratch).glob("*.np[yz]"):
+            file.unlink()
+
+
+def prepare(workload, runners, path, timeout):
+    """Compiles, warms and checks every peer, all at once: {threads: {peer: figures}}, and the peers that can be timed."""
+    peers = [peer for runner in runners for peer in runner.peers]
+    with ThreadPoolExecutor(len(peers) or 1) as pool:
+        answers = list(pool.map(lambda peer: peer.ask(timeout, do="prepare", workload=workload, path=path), peers))
+    outcome, ready = {runner.threads: {} for runner in runners}, []
+    for peer, figures in zip(peers, answers):
+        outcome[peer.threads][peer.name] = figures
+        if "failed" in figures or "skipped" in figures:
+            continue
+        figures.update(tolerance=tolerance(workload), samples=[], disturbed=[])
+        figures["ok"] = figures["error"] <= figures["tolerance"]
+        ready.append(peer)
+    return outcome, ready
+
+
+def measure_steady(workload, runners, rounds, oracle, compile_timeout):
+    """{threads: {peer: figures}} of one steady workload."""
+    answer = oracle.write(workload)
     if "failed" in answer:
-        return {"reference": answer}
-    outcome, ready = prepare(workload, peers, reference, compile_timeout)
-    if ppto and "ppto" in workload:
-        outcome["ppto"] = {"samples": []}
+        return {runner.threads: {"reference": answer} for runner in runners}
+    outcome, ready = prepare(workload, runners, oracle.path, compile_timeout)
+    ours = [runner.ppto for runner in runners if runner.ppto and "ppto" in workload]
+    for ppto in ours:
+        outcome[ppto.threads]["ppto"] = {"samples": [], **oracle.check(ppto, workload)}
+    oracle.forget()
     for _ in range(rounds):
-        for peer in ready:
-            sample_peer(peer, outcome[peer.name])
-        if "ppto" in outcome:
-            sample_ppto(ppto, workload, outcome["ppto"])
+        for peer in sorted(ready, key=lambda peer: peer.name):
+            sample_peer(peer, outcome[peer.threads][peer.name])
+        for ppto in ours:
+            sample_ppto(ppto, workload, outcome[ppto.threads]["ppto"])
     for peer in ready:
         peer.ask(60, do="drop")
-    for figures in outcome.values():
-        if figures.get("samples"):
-            samples = figures["samples"]
+    for figures in itertools.chain(*(by_name.values() for by_name in outcome.values())):
+        if samples := figures.get("samples"):
             figures.update(seconds=quiet_median(figures), min=min(samples), max=max(samples))
-    reference.unlink()
     return outcome
 
 
-def measure_latency(workload, peers, ppto):
+def measure_latency(workload, runner):
     outcome = {}
-    for peer in peers:
+    for peer in runner.peers:
         time.sleep(SETTLE_SECONDS)
         outcome[peer.name] = peer.ask(300, do="latency", workload=workload)
-    if ppto and workload["kind"] == "first" and "ppto" in workload:
-        figures = ppto.bench(workload, 120)
-        outcome["ppto"] = figures if "failed" in figures else {"seconds": figures.get("first_seconds")}
+    if runner.ppto:
+        outcome["ppto"] = runner.ppto.latency(workload["kind"])
     return outcome
 
 
-def judge(workload, outcome, limits, sgemm):
-    """Adds the best peer and its fraction of the limit."""
-    result = {"workload": workload["name"], "group": workload["group"], "kind": workload.get("kind", "steady"),
-              "note": workload.get("note", ""), "peers": outcome}
+# -------------------------------------------------------------------------------------------------- results
+
+def judge(workload, outcome, limits, threads):
+    """The line of a result: the best peer, and every figure as a part of the limit."""
+    result = {"line": "result", "workload": workload["name"], "threads": threads, "group": workload["group"],
+              "kind": workload.get("kind", "steady"), "note": workload.get("note", ""), "peers": outcome}
     valid = {name: figures["seconds"] for name, figures in outcome.items()
-             if figures.get("seconds") is not None and figures.get("ok", True)}
+             if name != "ppto" and figures.get("seconds") is not None and figures.get("ok", True)}
     if valid:
         result["best"] = min(valid, key=valid.get)
         result["best_seconds"] = valid[result["best"]]
+        ppto = outcome.get("ppto", {})
+        if ppto.get("seconds") and ppto.get("ok", True):
+            result["ratio"] = result["best_seconds"] / ppto["seconds"]
     if result["kind"] == "steady":
-        seconds, bound = limit_seconds(workload, limits, sgemm)
+        seconds, bound = limit_seconds(workload, limits, limits.get("sgemm_gflops", 0) * 1e9)
         size, flops = workload.get("min_bytes", 0), workload.get("flops", 0)
         result.update(limit_seconds=seconds, bound=bound, min_bytes=size, flops=flops)
         for figures in outcome.values():
@@ -358,17 +248,16 @@ def judge(workload, outcome, limits, sgemm):
     return result
 
 
-def best_sgemm(workloads, threads, alloc, scratch, log):
-    """The best GFLOP/s of NumPy and torch at 2048, in flop/s; what a product can be expected to reach."""
-    workload = next((w for w in workloads if w["name"] == "sgemm-2048"), None)
-    if workload is None:
-        return 0.0
-    peers = [Peer(name, threads, environment(threads, alloc, scratch), log) for name in ("numpy", "torch")]
-    outcome = measure_steady(workload, peers, None, 5, scratch, 120)
-    for peer in peers:
-        peer.stop()
-    seconds = [figures["seconds"] for figures in outcome.values() if figures.get("seconds")]
-    return workload["flops"] / min(seconds) if seconds else 0.0
+def best_sgemm(workload, runners, oracle):
+    """{threads: GFLOP/s} of the best of NumPy and torch at 2048; what a product can be expected to reach."""
+    libraries = [argparse.Namespace(threads=r.threads, ppto=None, peers=[p for p in r.peers if p.name in ("numpy", "torch")])
+                 for r in runners]
+    outcome = measure_steady(workload, libraries, 5, oracle, 120)
+    best = {}
+    for threads, by_name in outcome.items():
+        seconds = [figures["seconds"] for figures in by_name.values() if figures.get("seconds")]
+        best[threads] = workload["flops"] / min(seconds) * 1e-9 if seconds else 0.0
+    return best
 
 
 def machine():
@@ -380,7 +269,7 @@ def machine():
             "kernel": platform.release(), "python": platform.python_version()}
 
 
-def line(result, threads):
+def progress(result):
     """One line of progress per workload."""
     parts = []
     for name, figures in result["peers"].items():
@@ -390,12 +279,12 @@ def line(result, threads):
             parts.append(f"{name} {figures['seconds']*1e3:.4g} ms{extra}{wrong}")
         elif "failed" in figures:
             parts.append(f"{name} FAILED {figures['failed'][:60]}")
-    numpy, ppto = (result["peers"].get(name, {}).get("seconds") for name in ("numpy", "ppto"))
-    if numpy and ppto:
-        parts.append(f"numpy/ppto {numpy/ppto:.2f}")
-    limit = f" limit {result['limit_seconds']*1e3:.4g} ms" if result.get("limit_seconds") else ""
-    return f"[{threads}] {result['workload']}: {', '.join(parts)}{limit}"
+    limit = f", limit {result['limit_seconds']*1e3:.4g} ms" if result.get("limit_seconds") else ""
+    ratio = f", {result['best']}/ppto {result['ratio']:.2f}" if result.get("ratio") else ""
+    return f"[{result['threads']}] {result['workload']}: {', '.join(parts)}{limit}{ratio}"
 
+
+# ----------------------------------------------------------------------------------------------------- main
 
 def choices(workload):
     """One workload for every choice of the values in `over`."""
@@ -409,7 +298,16 @@ def choices(workload):
                if key == "inputs" else value for key, value in workload.items() if key != "over"}
 
 
-def main():
+def chosen_workloads(options, everything):
+    further = tomllib.loads(Path(options.table).read_text())["workload"] if options.table else []
+    further = [choice for workload in further for choice in choices(workload)]
+    patterns = options.workloads.split(",")
+    return [w for w in further or everything if any(
+        w["group"] == p.removeprefix("group:") if p.startswith("group:") else fnmatch.fnmatch(w["name"], p)
+        for p in patterns)]
+
+
+def arguments():
     parser = argparse.ArgumentParser(description="Time the workloads on peers.", epilog="See the head of this file.")
     parser.add_argument("--workloads", default="*", help="comma-separated name patterns, or group:NAME")
     parser.add_argument("--peers", default=",".join(ALL_PEERS))
@@ -418,60 +316,93 @@ def main():
     parser.add_argument("--compile-timeout", type=float, default=60, help="seconds a peer may take to prepare")
     parser.add_argument("--alloc", choices=["warm", "fresh"], default="warm")
     parser.add_argument("--file", help="an existing .npy file for kind file; without it a temporary one is made")
-    parser.add_argument("--scratch", help="folder for compile caches and references")
+    parser.add_argument("--scratch", help="a folder for what peers compile, kept; compile_seconds of a second run are less")
     parser.add_argument("--ppto", help="path of the ppto command")
     parser.add_argument("--table", help="a file of further workloads; only these are chosen from")
-    parser.add_argument("--json", help="where to write the figures")
-    options = parser.parse_args()
+    parser.add_argument("--json", help="where to write the figures, as JSON lines")
+    parser.add_argument("--append", action="store_true", help="add to that file")
+    return parser.parse_args()
 
+
+class Lines:
+    """The file of JSON lines, written as the run goes on."""
+
+    def __init__(self, options):
+        self.path = Path(options.json) if options.json else None
+        self.before = {}
+        if self.path and options.append and self.path.exists():
+            for text in self.path.read_text().splitlines():
+                if json.loads(text)["line"] == "machine":
+                    self.before = json.loads(text)
+        elif self.path:
+            self.path.write_text("")
+
+    def write(self, line):
+        if self.path:
+            with self.path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+
+
+def measure_machine(options, everything, chosen, runners, scratch, oracle, lines):
+    """The line of the machine; its limits from the file that is added to, or measured now."""
+    counts = [runner.threads for runner in runners]
+    limits = {t: dict(lines.before.get("limits", {}).get(str(t), {})) for t in counts}
+    if not all(limits.values()):
+        limits = {t: dict(figures) for t, figures in measure_limits(scratch, counts).items()} or {t: {} for t in counts}
+    if any(w["group"] in ("linalg", "network") and w.get("flops") for w in chosen):
+        product = next(w for w in everything if w["name"] == "sgemm-2048")
+        if not all(limits[t].get("sgemm_gflops") for t in counts):
+            for threads, rate in best_sgemm(product, runners, oracle).items():
+                limits[threads]["sgemm_gflops"] = rate
+    versions = {}
+    for peer in runners[0].peers:
+        versions.update(peer.ask(120, do="hello").get("versions", {}))
+    lines.write({"line": "machine", **machine(), "alloc": options.alloc, "rounds": options.rounds, "versions": versions,
+                 "started": time.strftime("%Y-%m-%d %H:%M:%S"), "limits": {str(t): limits[t] for t in counts}})
+    return limits
+
+
+def measure_one(workload, options, runners, oracle, scratch):
+    """{threads: {peer: figures}} of a workload of any kind."""
+    kind = workload.get("kind", "steady")
+    if kind == "steady":
+        return measure_steady(workload, runners, options.rounds, oracle, options.compile_timeout)
+    if kind == "file":
+        from peer_files import measure_file
+        return {r.threads: measure_file(workload, r.threads, r.env, options.file, scratch) for r in runners}
+    return {runner.threads: measure_latency(workload, runner) for runner in runners}
+
+
+def measure_all(options, scratch, log):
     everything = tomllib.loads((HERE / "workloads.toml").read_text())["workload"]
-    further = tomllib.loads(Path(options.table).read_text())["workload"] if options.table else []
-    further = [choice for workload in further for choice in choices(workload)]
-    patterns = options.workloads.split(",")
-    chosen = [w for w in further or everything if any(
-        w["group"] == p.removeprefix("group:") if p.startswith("group:") else fnmatch.fnmatch(w["name"], p)
-        for p in patterns)]
-    thread_counts = [int(n) for n in options.threads.split(",")]
-    report = {"machine": machine(), "alloc": options.alloc, "versions": {}, "limits": {}, "results": []}
+    chosen = chosen_workloads(options, everything)
+    runners = [Runner(int(n), options, scratch, log) for n in options.threads.split(",")]
+    oracle, lines = Oracle(scratch), Lines(options)
+    limits = measure_machine(options, everything, chosen, runners, scratch, oracle, lines)
+    for workload in chosen:
+        outcome = measure_one(workload, options, runners, oracle, scratch)
+        for threads, by_name in outcome.items():
+            result = judge(workload, by_name, limits[threads], threads)
+            if workload["name"].startswith("sgemm") and "best_seconds" in result:
+                rate = workload["flops"] / result["best_seconds"] * 1e-9
+                limits[threads]["sgemm_gflops"] = max(limits[threads].get("sgemm_gflops", 0), rate)
+            lines.write(result)
+            print(progress(result), flush=True)
+    for runner in runners:
+        runner.stop()
+    oracle.peer.stop()
+
+
+def main():
+    options = arguments()
+    if options.scratch:
+        Path(options.scratch).mkdir(parents=True, exist_ok=True)
     scratch = tempfile.mkdtemp(prefix="peers-", dir=options.scratch)
     try:
-        limits = measure_limits(scratch, thread_counts)
-        for threads in thread_counts:
-            with open(Path(scratch) / "log", "w") as log:
-                measure_all(options, everything, chosen, threads, limits.get(threads), report, scratch, log)
+        with open(Path(scratch) / "log", "w") as log:
+            measure_all(options, scratch, log)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def measure_all(options, everything, chosen, threads, limits, report, scratch, log):
-    """Every chosen workload at one thread count; the report is written after each."""
-    products = any(w["group"] in ("linalg", "network") and w.get("flops") for w in chosen)
-    sgemm = best_sgemm(everything, threads, options.alloc, scratch, log) if products else 0.0
-    report["limits"][str(threads)] = dict(limits or {}, sgemm_gflops=sgemm * 1e-9)
-    env = environment(threads, options.alloc, scratch)
-    peers = [Peer(name, threads, env, log) for name in options.peers.split(",") if name]
-    ppto = Ppto(options.ppto, threads) if options.ppto else None
-    for peer in peers:
-        report["versions"].update(peer.ask(120, do="hello").get("versions", {}))
-    for workload in chosen:
-        kind = workload.get("kind", "steady")
-        if kind == "file":
-            from peer_files import measure_file
-            outcome = measure_file(workload, threads, env, options.file, scratch)
-        elif kind == "steady":
-            outcome = measure_steady(workload, peers, ppto, options.rounds, scratch, options.compile_timeout)
-        else:
-            outcome = measure_latency(workload, peers, ppto)
-        result = dict(judge(workload, outcome, limits, sgemm), threads=threads)
-        report["results"].append(result)
-        if workload["name"].startswith("sgemm") and "best_seconds" in result:
-            sgemm = max(sgemm, workload["flops"] / result["best_seconds"])
-            report["limits"][str(threads)]["sgemm_gflops"] = sgemm * 1e-9
-        print(line(result, threads), flush=True)
-        if options.json:
-            Path(options.json).write_text(json.dumps(report, indent=1))
-    for peer in peers:
-        peer.stop()
 
 
 if __name__ == "__main__":
