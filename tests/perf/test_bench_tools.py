@@ -21,6 +21,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "perf"))
 
 import compare  # noqa: E402
+import guard    # noqa: E402
 import peers    # noqa: E402
 import peers_report  # noqa: E402
 from peer_process import output_names  # noqa: E402
@@ -107,6 +108,29 @@ class Compared(unittest.TestCase):
     def test_lines_of_programs_are_compared_by_their_medians(self):
         line = {"group": "latency", "benchmark": "record", "unit": "ns", "min": 100, "median": 100}
         self.assertIn("faster", self.run_compare([line], [dict(line, min=50, median=50)])[1])
+
+
+class Guarded(unittest.TestCase):
+    WORK = {"name": "a", "first": 1000, "run": 100, "kernels": 1, "bytes": 64, "peak": 128}
+
+    def judged(self, **changed):
+        return tuple(len(found) for found in guard.judge(self.WORK, {**self.WORK, **changed}))
+
+    def test_the_baseline_itself_is_good(self):
+        self.assertEqual(self.judged(), (0, 0))
+
+    def test_up_to_a_twentieth_more_instructions_pass(self):
+        self.assertEqual(self.judged(run=105, first=1050), (0, 0))
+        self.assertEqual(self.judged(run=106, first=1060), (2, 0))
+
+    def test_no_kernel_and_no_byte_more_passes(self):
+        self.assertEqual(self.judged(kernels=2, bytes=65, peak=129), (3, 0))
+
+    def test_what_got_better_is_told(self):
+        self.assertEqual(self.judged(run=90, bytes=32), (0, 2))
+
+    def test_objects_after_each_other_are_told_apart(self):
+        self.assertEqual(guard.explanations('{"a": 1}\n\n{"b": [2]}\n'), [{"a": 1}, {"b": [2]}])
 
 
 if __name__ == "__main__":
