@@ -39,6 +39,8 @@ typedef struct pp_io_lane {
 struct pp_io_file {
     int fd;
     bool stream;        /* no offsets: the position of fd */
+    bool goes_around;   /* pp_io_file_go_around */
+    int around;         /* where it does: the descriptor for that */
     bool direct;        /* of the engine: a stream that cannot be waited for (a device, a file) */
     uint8_t watched;    /* of the engine: directions (1 << op) that wait for the peer */
     uint32_t running;   /* of the engine: pieces in flight */
@@ -106,7 +108,7 @@ typedef struct pp_io_sim {
 
 /* ---- io.c -------------------------------------------------------------------------------------- */
 
-enum { PP_IO_LEAST_PIECE = 4096, PP_IO_MOST_PIECE = 1 << 30, PP_IO_MOST_DEPTH = 1024 };
+enum { PP_IO_LEAST_PIECE = 4096, PP_IO_MOST_PIECE = 1 << 30, PP_IO_MOST_DEPTH = 1024, PP_IO_BLOCK = 4096 };
 
 /* Zero is the default of each. */
 typedef struct pp_io_options {
@@ -163,6 +165,15 @@ typedef struct pp_io_facts {
 void pp_io_describe(const pp_io *io, pp_io_facts *out);
 void pp_io_facts_text(const pp_io_facts *facts, pp_text *out); /* one line without a newline */
 const char *pp_io_at(size_t i); /* names of what is built in; NULL past the last */
+
+/* ---- io_around.c ------------------------------------------------------------------------------- */
+
+/* Requests go around the page cache where they can: data that lie in blocks of PP_IO_BLOCK bytes of memory as
+ * they lie in those of the file (data - offset is a multiple of one). A read may then change the rest of the
+ * first and of the last block in memory. Nothing where the system has no such thing: it only saves time.
+ * Before the first request; pp_io_file_let_go after the last one. */
+void pp_io_file_go_around(pp_io_file *file, bool write);
+void pp_io_file_let_go(pp_io_file *file); /* of one that did or did not; fd stays open */
 
 /* ---- io_sim.c ---------------------------------------------------------------------------------- */
 

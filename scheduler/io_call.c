@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The one place that reads and writes for the engines, and the words of a result. A call is a few system
- * calls: one for each stretch, and none moves more than a step, between two of which a cancel is heard; a
- * system call is not to be interrupted. Retries and short counts are the queue's, so that every engine treats
- * them alike. */
+ * calls: one for each stretch, and none moves more than a step (of several MiB where it goes around the page
+ * cache, io_around.c), between two of which a cancel is heard; a system call is not to be interrupted.
+ * Retries and short counts are the queue's, so that every engine treats them alike. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
@@ -45,13 +45,23 @@ static size_t next_step(const pp_io_request *request, size_t at, size_t n)
     return left < STEP ? left : STEP;
 }
 
+/* One call, for *step bytes; or for less. */
+static int64_t move_step(const pp_io_request *request, size_t at, size_t n, size_t *step)
+{
+    *step = next_step(request, at, n);
+    int64_t moved = request->file->goes_around ? pp_io_call_around(request, at, n, step) : -(int64_t)EINVAL;
+    if (moved != -(int64_t)EINVAL) return moved;
+    if (*step > STEP) *step = STEP;
+    return move_once(request, at, *step);
+}
+
 static int64_t move_steps(const pp_io_request *request, size_t at, size_t n)
 {
     int64_t sum = 0;
     while (n != 0) {
-        size_t step = next_step(request, at, n);
+        size_t step = 0;
         bool on = !__atomic_load_n(&request->own.cancelled, __ATOMIC_RELAXED); /* orders nothing */
-        int64_t moved = on ? move_once(request, at, step) : -(int64_t)ECANCELED;
+        int64_t moved = on ? move_step(request, at, n, &step) : -(int64_t)ECANCELED;
         if (moved <= 0) return sum > 0 ? sum : moved;
         sum += moved;
         at += (size_t)moved;

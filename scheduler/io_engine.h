@@ -90,6 +90,12 @@ int64_t pp_io_place(const pp_io_request *request, size_t at); /* of a byte of th
 int64_t pp_io_call(const pp_io_slot *piece);
 bool pp_io_ready(const pp_io_request *request); /* a call on its stream would not wait */
 
+/* ---- io_around.c ------------------------------------------------------------------------------- */
+
+/* The bytes from `at` on, n at most, by one call around the page cache: *step were to be moved. -EINVAL: so
+ * many are to go through it; *step is as it was, or less. Otherwise as pp_io_call. */
+int64_t pp_io_call_around(const pp_io_request *request, size_t at, size_t n, size_t *step);
+
 /* ---- io_blocking.c, io_sim.c, io_uv.c or io_uv_absent.c ---------------------------------------- */
 
 extern const pp_io_class pp_io_blocking, pp_io_simulated;

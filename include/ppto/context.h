@@ -51,11 +51,14 @@ typedef struct ppto_options {
     const char *placement; /* PPTO_PLACEMENT: on which memory nodes tensors of 1 MiB and more lie: "split"
                               (default): each part with the threads that work on it; "interleave": page by
                               page in turn; "first_touch"; "bind:N": all on node N (docs/memory.md) */
+    const char *page_cache; /* PPTO_PAGE_CACHE: whether files that are read and written by pieces go "through"
+                               the page cache of the system or "around" it; "auto" (default): around it where
+                               they are large beside the memory of the machine (docs/memory.md) */
 } ppto_options;
 #define PPTO_OPTIONS_INIT                                                                                    \
     {                                                                                                        \
         sizeof(ppto_options), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, false, false, NULL, NULL, NULL, 0,   \
-            NULL, NULL                                                                                       \
+            NULL, NULL, NULL                                                                                 \
     }
 
 /* Creates a context; no thread is started before the first run. options NULL: the environment and defaults.

@@ -58,7 +58,8 @@ static void general_help(FILE *to)
     fputs("\nexit codes: 0 ok; 1 a comparison or check found a difference; 2 wrong use; 3 a file that is\n"
           "bad or cannot be read or written; 4 a limit or resource; 5 interrupted; 70 internal.\n"
           "environment: PPTO_NUM_THREADS, PPTO_EXECUTOR, PPTO_DEVICE, PPTO_TIER, PPTO_SIMD, PPTO_TOPOLOGY, "
-          "PPTO_PLACEMENT, PPTO_LOG_LEVEL, PPTO_MEMCHECK, PPTO_MEMCHECK_LEVEL, PPTO_MEMCHECK_FILE, "
+          "PPTO_PLACEMENT, PPTO_PAGE_CACHE, PPTO_LOG_LEVEL, PPTO_MEMCHECK, PPTO_MEMCHECK_LEVEL, "
+          "PPTO_MEMCHECK_FILE, "
           "PPTO_MEMCHECK_SUPPRESS, PPTO_MODULE_PATH, PPTO_CACHE_DIR, "
           "NO_COLOR.\n",
           to);

@@ -27,6 +27,12 @@ static const char *memcheck_at(size_t i)
     return all[i];
 }
 
+static const char *page_cache_at(size_t i)
+{
+    static const char *const all[] = {"auto", "through", "around", NULL};
+    return all[i];
+}
+
 static const char *device_at(size_t i)
 {
     const pp_device_class *device = pp_device_at(i);
@@ -136,6 +142,7 @@ ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_e
     PP_TRY(word(o->device, "device", "PPTO_DEVICE", "cpu", device_at, out->device, err));
     PP_TRY(word(o->tier, "tier", "PPTO_TIER", "auto", tier_at, out->tier, err));
     PP_TRY(word(o->simd, "simd", "PPTO_SIMD", "", simd_at, out->simd, err));
+    PP_TRY(word(o->page_cache, "page_cache", "PPTO_PAGE_CACHE", "auto", page_cache_at, out->page_cache, err));
     PP_TRY(integer("PPTO_NUM_THREADS", 0, 4096, &threads, err));
     PP_TRY(integer("PPTO_LOG_LEVEL", 0, 3, &level, err));
     if (o->threads < -1 || o->threads > 4096)
@@ -147,6 +154,7 @@ ppto_status pp_settings_read(const ppto_options *options, pp_settings *out, pp_e
     o->executor = out->executor;
     o->device = out->device;
     o->tier = out->tier;
+    o->page_cache = out->page_cache;
     o->simd = out->simd[0] ? out->simd : NULL;
     PP_TRY(read_topology(out, err));
     return read_memcheck(out, err);

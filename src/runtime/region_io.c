@@ -29,11 +29,24 @@ static pp_rows rows_of(pp_region_stream *s, int64_t piece)
     return io->ahead[s->of];
 }
 
+/* Where in its window the piece lies: around the page cache as in its file, unless its elements would not be
+ * in their places. */
+static void aim(pp_region_stream *s, pp_region_window *w, int64_t row)
+{
+    enum { ALIGNED = 64 };
+    int64_t at = s->data_at + row * (int64_t)s->row_bytes;
+    w->data = w->room;
+    if (!s->around || at % ALIGNED != 0) return;
+    size_t before = (size_t)((uintptr_t)w->room % PP_IO_BLOCK);
+    w->data = (char *)w->room + (before != 0 ? PP_IO_BLOCK - before : 0) + at % PP_IO_BLOCK;
+}
+
 /* Of what is read in order the rows that were asked for before are kept, not read again. */
 static void submit(pp_region_stream *s, int64_t piece, pp_io_op op)
 {
     pp_region_window *w = &s->window[piece % PP_REGION_DEPTH];
     pp_rows rows = w->rows = rows_of(s, piece);
+    if (!s->write) aim(s, w, rows.from);
     w->kept = 0;
     if (s->sequence && s->read_to > rows.from)
         w->kept = (s->read_to < rows.to ? s->read_to : rows.to) - rows.from;
@@ -102,7 +115,9 @@ ppto_status pp_region_io_before(pp_region_io *io, int64_t piece)
         pp_region_stream *s = &io->streams[k];
         for (; !s->write && s->next < io->pieces && s->next < piece + PP_REGION_DEPTH; s->next++)
             submit(s, s->next, PP_IO_READ);
-        PP_TRY(wait(s, &s->window[piece % PP_REGION_DEPTH], io->control));
+        pp_region_window *w = &s->window[piece % PP_REGION_DEPTH];
+        PP_TRY(wait(s, w, io->control));
+        if (s->write) aim(s, w, rows_of(s, piece).from);
     }
     return PPTO_OK;
 }
@@ -178,7 +193,7 @@ ppto_status pp_region_io_add(pp_region_io *io, pp_pool *pool, const pp_region_st
                         .hold = PP_HOLD_IO};
     for (int i = s->turns ? -1 : 0; i < PP_REGION_DEPTH && i < io->pieces; i++) {
         if (i >= 0) s->window[i].stream = s;
-        void **room = i < 0 ? &s->turned : &s->window[i].data;
+        void **room = i < 0 ? &s->turned : &s->window[i].room;
         ppto_status status = pp_pool_take_as(pool, s->bytes, &tag, room, io->err);
         if (status != PPTO_OK)
             return pp_fail(io->err, status, "no memory for a window of %zu bytes", s->bytes);
@@ -212,10 +227,11 @@ ppto_status pp_region_io_close(pp_region_io *io, pp_pool *pool, ppto_status stat
         for (int i = 0; i < PP_REGION_DEPTH; i++) {
             pp_region_window *w = &s->window[i];
             status = leave(s, w, status);
-            if (w->data) pp_pool_give(pool, w->data, s->bytes);
+            if (w->room) pp_pool_give(pool, w->room, s->bytes);
         }
         if (s->turned) pp_pool_give(pool, s->turned, s->bytes);
         pp_sequence_close(s->sequence);
+        pp_io_file_let_go(&s->file);
     }
     pp_free(io->streams);
     pp_free(io->ahead);

@@ -101,7 +101,13 @@ static pp_region_stream stream_of(const pp_region *region, uint32_t place, uint3
     return s;
 }
 
-size_t pp_region_streams(const pp_region_run *r, uint32_t pass, const pp_spans *spans, const int64_t *longest,
+static void leave_room(pp_region_run *r, uint32_t pass, pp_region_stream *s)
+{
+    s->around = pp_region_goes_around(r, pass, &r->region->places.at[s->place]);
+    if (s->around) s->bytes += 2 * PP_IO_BLOCK;
+}
+
+size_t pp_region_streams(pp_region_run *r, uint32_t pass, const pp_spans *spans, const int64_t *longest,
                          pp_region_stream *streams)
 {
     const pp_region *region = r->region;
@@ -121,6 +127,7 @@ size_t pp_region_streams(const pp_region_run *r, uint32_t pass, const pp_spans *
         pp_rows rows = pp_region_root_rows(region, prim, 0, spans->rows);
         streams[n++] = stream_of(region, first + i, prim, true, rows.to);
     }
+    for (size_t i = 0; i < n; i++) leave_room(r, pass, &streams[i]);
     return n;
 }
 

@@ -277,6 +277,7 @@ static ppto_status add_stream(pp_region_run *r, pp_region_stream s)
         s.data_at = file->reader.data_at;
         if (file->reader.in_order) PP_TRY(open_sequence(r, file, &s));
     }
+    if (s.around) pp_io_file_go_around(&s.file, s.write);
     return pp_region_io_add(&r->io, r->p->ctx->pool, &s);
 }
 

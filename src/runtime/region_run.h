@@ -17,7 +17,7 @@ enum { PP_REGION_DEPTH = 3 }; /* windows of a file: one is computed, others are 
 typedef struct pp_region_window {
     struct pp_region_stream *stream;
     pp_io_request request;
-    void *data;
+    void *room, *data; /* a block of the pool, and where in it the rows begin */
     pp_rows rows;
     int64_t kept; /* rows at the front that come from the piece before */
     bool used;    /* a request was made and not yet waited for */
@@ -40,6 +40,7 @@ typedef struct pp_region_stream {
     int64_t data_at;              /* offset of row 0 */
     uint64_t row_bytes;
     size_t bytes; /* of a window */
+    bool around;  /* the page cache: windows have room for data to lie as in the file */
     bool turns;   /* rows do not lie together in the file: they are put into order in a window of their own */
     void *turned;
 
@@ -153,6 +154,7 @@ struct pp_region_run {
     int64_t *pass_rows;              /* rows of a piece of every pass */
     uint64_t predicted, peak;
     uint64_t whole;    /* what the run would need in one piece */
+    uint64_t memory;   /* of the machine; 0: nobody asked */
     uint64_t work;     /* of all passes: progress.c */
     uint64_t row_work; /* of the pass planned last */
     uint32_t culprit;  /* of a failure */
@@ -173,6 +175,12 @@ static inline int pp_region_axis_of(const pp_place *place)
 uint64_t pp_region_row_bytes(const pp_place *place);
 uint64_t pp_region_bytes(const pp_place *place); /* of all of it; no STATES */
 
+/* ---- region_around.c ------------------------------------------------------------------------------------
+ */
+
+/* Does a pass read or write this place, which is a file, around the page cache? */
+bool pp_region_goes_around(pp_region_run *run, uint32_t pass, const pp_place *place);
+
 /* ---- region_plan.c --------------------------------------------------------------------------------------
  */
 
@@ -181,8 +189,8 @@ uint64_t pp_region_bytes(const pp_place *place); /* of all of it; no STATES */
 ppto_status pp_region_plan(pp_region_run *run, uint64_t fixed, uint64_t limit);
 /* The files that pieces of a pass read and write: place, of, write and the bytes of rows and windows are set.
  * streams: room for all spans and outputs. returns  how many */
-size_t pp_region_streams(const pp_region_run *run, uint32_t pass, const pp_spans *spans,
-                         const int64_t *longest, pp_region_stream *streams);
+size_t pp_region_streams(pp_region_run *run, uint32_t pass, const pp_spans *spans, const int64_t *longest,
+                         pp_region_stream *streams);
 int64_t pp_region_pieces(const pp_spans *spans);
 bool pp_region_reads_columns(const pp_reader *reader); /* rows of a column-major file can be read */
 uint32_t pp_region_place_of_input(const pp_region *region, uint32_t prim); /* of one that is cut */

@@ -34,7 +34,7 @@
 typedef struct pp_settings { /* options after the environment was read; strings are static or owned by the
                                 context */
     ppto_options o;
-    char executor[16], device[16], tier[16], simd[16], memcheck[16];
+    char executor[16], device[16], tier[16], simd[16], memcheck[16], page_cache[16];
     char *memcheck_file, *memcheck_suppress; /* of the environment; NULL: none */
     char *topology;                          /* NULL: this machine */
     pp_pages pages;                          /* where memory lies */

@@ -4,6 +4,7 @@
  * is run whole. */
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 
 #include "base/base.h"
 #include "ppto/ppto.h"
+
+static const char *page_cache; /* of the contexts that are made from now on */
 
 static ppto_context *make_limited(const char *executor, uint32_t chunk, uint64_t limit)
 {
@@ -20,6 +23,7 @@ static ppto_context *make_limited(const char *executor, uint32_t chunk, uint64_t
     o.threads = 2;
     o.chunk = chunk;
     o.memory_limit = limit;
+    o.page_cache = page_cache;
     cr_assert_eq(ppto_context_create(&ctx, &o), PPTO_OK, "%s", ppto_error_text(NULL));
     return ctx;
 }
@@ -369,6 +373,15 @@ static ppto_status over_files(ppto_context *ctx, const char *text, const char *t
     return s;
 }
 
+/* Out of the page cache, as far as the system has it on a disk. */
+static void cool(const char *path)
+{
+    int fd = open(path, O_RDONLY);
+    cr_assert(fd >= 0 && fsync(fd) == 0);
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+}
+
 static void make_file(int64_t n, int64_t m)
 {
     char path[96];
@@ -381,6 +394,7 @@ static void make_file(int64_t n, int64_t m)
     cr_assert_eq(ppto_array_save(x, path), PPTO_OK);
     ppto_array_release(x);
     ppto_context_destroy(ctx);
+    cool(path);
 }
 
 static int files_left(void)
@@ -404,7 +418,7 @@ static void remove_files(void)
     cr_expect_eq(rmdir(folder), 0, "something else is left");
 }
 
-Test(region, a_file_larger_than_the_limit_runs_within_it)
+static void runs_within_the_limit(void)
 {
     static const char *const chains[] = {"exp(x) * 2 + 1",
                                          "softmax(x)",
@@ -450,6 +464,17 @@ Test(region, a_file_larger_than_the_limit_runs_within_it)
     remove_files();
 }
 
+Test(region, a_file_larger_than_the_limit_runs_within_it)
+{
+    runs_within_the_limit();
+}
+
+Test(region, files_around_the_page_cache_have_the_same_bits_and_keep_the_limit)
+{
+    page_cache = "around";
+    runs_within_the_limit();
+}
+
 Test(region, a_failure_leaves_no_file)
 {
     char to[96], from[96];
@@ -483,7 +508,7 @@ Test(region, a_failure_leaves_no_file)
 }
 
 /* Told before anything runs, by pieces or not, and for the smallest file too. */
-Test(region, the_least_limit_that_is_told_will_do)
+static void the_least_limit_will_do(void)
 {
     static const char *const chains[] = {"softmax(x)", "x - mean(x, axis=0)",      "mean(x)", "x @ x.T",
                                          "x.T",        "cumulative_sum(x, axis=0)"};
@@ -512,6 +537,13 @@ Test(region, the_least_limit_that_is_told_will_do)
         }
         remove_files();
     }
+}
+
+Test(region, the_least_limit_that_is_told_will_do)
+{
+    the_least_limit_will_do();
+    page_cache = "around";
+    the_least_limit_will_do();
 }
 
 /* No more windows than pieces. */
