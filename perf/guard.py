@@ -11,8 +11,9 @@ Counted are, with one thread and the block interpreter (PPTO_SIMD=avx2, which ca
     kernels, bytes (that they read and write by plan), peak (bytes planned)
 
 A count may exceed its baseline by what leaves 95 % of it (compilers of one kind differ by less); kernels, bytes and peak
-may not exceed it at all. Exit status 1 when one does, 77 (skipped) where there is no callgrind or no AVX2. --update writes
-the counts of today into the baseline: with a commit that says why.
+may not exceed it at all. Exit status 1 when one does; 77 (skipped) where there is no callgrind or no AVX2, and where the
+compiler or the caches, by which plans choose their tiles, are not those of the baseline. --update writes the counts of today
+into the baseline: with a commit that says why.
 """
 
 import argparse
@@ -34,6 +35,15 @@ def can_count():
     """Whether callgrind and AVX2 are there."""
     flags = Path("/proc/cpuinfo")
     return shutil.which("valgrind") and flags.exists() and " avx2" in flags.read_text()
+
+
+def machine():
+    """What counts depend on beside the source: the compiler of the path, the first two caches of data."""
+    first = subprocess.run(["gcc", "-dumpversion"], capture_output=True, text=True, check=False).stdout.strip()
+    caches = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")
+    sizes = sorted((cache / "level").read_text().strip() + ":" + (cache / "size").read_text().strip() for cache in caches
+                   if (cache / "type").read_text().strip() != "Instruction")
+    return f"gcc {first.split('.')[0]}, caches {' '.join(size for size in sizes if size[0] in '12')}"
 
 
 def explanations(text):
@@ -81,12 +91,12 @@ def judge(work, now):
     return worse, better
 
 
-def update(workloads, counts):
+def update(workloads, counts, where):
     """One workload a line of figures, so that a change can be read."""
     for work in workloads:
         work.update(counts.get(work["name"], {}))
     lines = ",\n".join(" " + json.dumps(work) for work in workloads)
-    BASELINE.write_text("{\"workloads\": [\n" + lines + "\n]}\n")
+    BASELINE.write_text(f"{{\"machine\": {json.dumps(where)}, \"workloads\": [\n{lines}\n]}}\n")
 
 
 def report(workloads, counts):
@@ -115,11 +125,15 @@ def main():
     if not can_count():
         print("guard.py: skipped: needs valgrind and AVX2")
         return SKIPPED
-    workloads = json.loads(BASELINE.read_text())["workloads"]
+    baseline, where = json.loads(BASELINE.read_text()), machine()
+    workloads = baseline["workloads"]
+    if where != baseline["machine"] and not options.update:
+        print(f"guard.py: skipped: the baseline was counted with {baseline['machine']}, here is {where}")
+        return SKIPPED
     chosen = [work for work in workloads if not options.names or work["name"] in options.names]
     counts = count(options.program, chosen)
     if options.update:
-        update(workloads, counts)
+        update(workloads, counts, where)
     return 1 if report(chosen, counts) else 0
 
 
