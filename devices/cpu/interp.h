@@ -256,7 +256,8 @@ typedef struct pp_step {
 typedef struct pp_loop_code pp_loop_code; /* devices/cpu/loop_store.h */
 enum { PP_MACHINE_STREAMS = 24 };
 typedef struct pp_machine_out {
-    const pp_step *step;  /* that makes the value; NULL: it is a state of a fold */
+    const pp_step *step;  /* that makes the value; NULL: it is a state of a fold, or the last of a scan */
+    uint32_t view;        /* of the value */
     const pp_step *store; /* the only one that reads it, run with the loop; NULL: others do */
     uint8_t fold, state;  /* of the body */
 } pp_machine_out;
@@ -266,6 +267,7 @@ typedef struct pp_machine {
     pp_loop_code *code;        /* NULL: not asked for */
     bool claims;               /* its compilation is told of here, and nowhere else */
     const uint32_t *in;        /* views, per stream; PP_NONE: the position of the first column */
+    bool scans;                /* the folds of the loop are scans */
     const pp_machine_out *out; /* per stream */
 } pp_machine;
 

@@ -32,6 +32,13 @@ typedef struct ordering {
     uint32_t *reads; /* per view: by steps, folds and the body */
 } ordering;
 
+/* Scans of rows of some length: short ones go all at once in the interpreter. */
+static bool scans_here(const pp_planner *p, const pp_step *step)
+{
+    return p->program->frame == PP_FRAME_LANES && (p->all & PP_LEVEL_COLS) && step->group == PP_GROUP_MINOR &&
+           !p->program->folds[step->imm].joined && step->n_list > 0;
+}
+
 static bool fits(const pp_planner *p, const pp_step *step)
 {
     if (step->level != p->all || step->level == PP_LEVEL_ONE) return false;
@@ -43,6 +50,7 @@ static bool fits(const pp_planner *p, const pp_step *step)
     case PP_STEP_CALL:
     case PP_STEP_COLD:
     case PP_STEP_TABLE: return true;
+    case PP_STEP_SCAN: return scans_here(p, step);
     default: return false;
     }
 }
@@ -124,13 +132,19 @@ static bool feeds_fold(const ordering *o, const pp_body *body, uint32_t first, u
 
 static uint32_t instructions(const pp_function *f)
 {
-    uint32_t n = f->n_code;
-    for (uint32_t i = 0; i < f->n_callees; i++) n += instructions(f->callees[i]);
+    uint32_t n = f != NULL ? f->n_code : 0;
+    for (uint32_t i = 0; f != NULL && i < f->n_callees; i++) n += instructions(f->callees[i]);
     return n;
 }
 
-static uint32_t length_of(const pp_step *step)
+/* A scan writes its join about once a step of its law. */
+static uint32_t length_of(const pp_planner *p, const pp_step *step)
 {
+    enum { JOINS = 6 };
+    if (step->kind == PP_STEP_SCAN) {
+        const pp_fold *fold = &p->program->folds[step->imm];
+        return instructions(fold->lift) + JOINS * instructions(fold->join);
+    }
     const bool calls = step->kind == PP_STEP_CALL || step->kind == PP_STEP_COLD;
     return calls ? instructions(pp_fcode_function(step->data)) : 1;
 }
@@ -141,9 +155,10 @@ static ppto_status take_runs(ordering *o, const pp_body *body)
     for (uint32_t i = 0, n; i < p->steps.n; i += n) {
         uint32_t scalars = 0, length = 0;
         for (n = 0; i + n < p->steps.n && (n == 0 || same_run(&o->steps[i], &o->steps[i + n])); n++) {
-            length += length_of(&p->steps.at[i + n]);
+            length += length_of(p, &p->steps.at[i + n]);
             if (n > 0 && length > MOST) break;
-            scalars += p->steps.at[i + n].kind != PP_STEP_SPREAD;
+            const uint8_t kind = p->steps.at[i + n].kind;
+            scalars += kind == PP_STEP_SCAN ? LEAST : kind != PP_STEP_SPREAD;
         }
         if (o->steps[i].fits && scalars + feeds_fold(o, body, i, n) >= LEAST)
             PP_TRY(pp_vec_push(&p->runs, ((pp_plan_run){i, n, 0})));
@@ -153,8 +168,10 @@ static ppto_status take_runs(ordering *o, const pp_body *body)
 
 static bool made_in(const ordering *o, const pp_plan_run *run, uint32_t view)
 {
+    const uint32_t maker = o->maker[view - o->p->base];
+    if (maker == PP_NONE) return false;
     for (uint32_t i = run->first; i < run->first + run->n; i++)
-        if (o->p->steps.at[i].out == view) return true;
+        if (o->steps[i].index == maker) return true;
     return false;
 }
 

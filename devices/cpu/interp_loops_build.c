@@ -23,7 +23,9 @@ typedef struct builder {
     PP_VEC(pp_table) tables;
     PP_VEC(const pp_function *) callees;
     PP_VEC(pp_loop_fold) folds;
-    uint32_t folded; /* folds of the body that are the loop's, a bit each */
+    uint32_t folded;     /* folds of the body that are the loop's, a bit each */
+    uint32_t first_fold; /* of the body */
+    bool scans;          /* the loop's folds are scans, of SCAN steps */
 } builder;
 
 static uint32_t *value_of(const builder *b, uint32_t view)
@@ -131,6 +133,39 @@ static ppto_status add_table(builder *b, const pp_step *step, uint32_t *at)
     return emit(b, instr, at);
 }
 
+/* The position, and what stands in for states of the launch (interp_machine.c). */
+static ppto_status add_stand_in(builder *b, uint8_t dtype, uint32_t *stream)
+{
+    *stream = (uint32_t)b->in.n;
+    PP_TRY(pp_vec_push(&b->in_view, PP_NONE));
+    return pp_vec_push(&b->in, ((pp_stream){.dtype = dtype, .kind = PP_STREAM_ROW}));
+}
+
+static ppto_status add_state_output(builder *b, const pp_fold *fold, uint8_t f, uint8_t s, uint32_t *stream)
+{
+    *stream = (uint32_t)b->out.n;
+    PP_TRY(pp_vec_push(&b->out, ((pp_stream){.dtype = fold->state[s], .kind = PP_STREAM_ROW})));
+    return pp_vec_push(&b->out_step, ((pp_machine_out){.fold = f, .state = s, .view = PP_NONE}));
+}
+
+static ppto_status add_scan(builder *b, const pp_step *step)
+{
+    const pp_fold *fold = &b->p->program->folds[step->imm];
+    const uint32_t number = (uint32_t)b->folds.n;
+    pp_loop_fold out = {.fold = fold, .first = PP_NONE};
+    for (uint32_t i = 0; i < fold->n_inputs; i++)
+        PP_TRY(operand(b, step->list[i], fold->lift->param[i], &out.input[i]));
+    PP_TRY(add_stand_in(b, PPTO_I64, &out.first));
+    for (uint8_t s = 0; s < fold->n_states; s++) {
+        PP_TRY(add_stand_in(b, fold->state[s], &out.carry[s]));
+        PP_TRY(add_state_output(b, fold, (uint8_t)(step->imm - b->first_fold), s, &out.out[s]));
+        const pp_instr state = {.op = PP_SCANNED, .dtype = fold->state[s], .imm = number, .a = s};
+        PP_TRY(emit(b, state, value_of(b, step->out + s)));
+    }
+    b->scans = true;
+    return pp_vec_push(&b->folds, out);
+}
+
 static ppto_status add_step(builder *b, const pp_step *step)
 {
     uint32_t *at = value_of(b, step->out);
@@ -139,6 +174,7 @@ static ppto_status add_step(builder *b, const pp_step *step)
     case PP_STEP_CALL: return add_call(b, step, at);
     case PP_STEP_COLD: return add_cold(b, step, at);
     case PP_STEP_TABLE: return add_table(b, step, at);
+    case PP_STEP_SCAN: return add_scan(b, step);
     default: return add_row(b, step, at);
     }
 }
@@ -181,14 +217,15 @@ static uint32_t store_of(const builder *b, uint32_t view)
     return PP_NONE;
 }
 
-static ppto_status add_output(builder *b, const pp_step *step, const pp_step *steps, const uint32_t *place,
+static ppto_status add_output(builder *b, uint32_t view, const pp_step *steps, const uint32_t *place,
                               uint32_t at)
 {
-    const uint32_t store = store_of(b, step->out);
-    pp_stream stream = {.dtype = step->dtype, .kind = PP_STREAM_FULL};
-    pp_machine_out out = {.step = &steps[place[at]]};
-    pp_instr instr = {.op = PP_STORE, .dtype = step->dtype, .imm = (uint32_t)b->out.n};
-    PP_TRY(operand(b, step->out, step->dtype, &instr.a));
+    const uint32_t store = store_of(b, view);
+    const uint8_t dtype = pp_plan_view_at(b->p, view)->dtype;
+    pp_stream stream = {.dtype = dtype, .kind = PP_STREAM_FULL};
+    pp_machine_out out = {.step = &steps[place[at]], .view = view};
+    pp_instr instr = {.op = PP_STORE, .dtype = dtype, .imm = (uint32_t)b->out.n};
+    PP_TRY(operand(b, view, dtype, &instr.a));
     if (store != PP_NONE) {
         const pp_access_at *access = b->p->steps.at[store].data;
         const pp_tensor_at *tensor = &b->p->launch->tensors[access->tensor];
@@ -204,10 +241,11 @@ static ppto_status add_output(builder *b, const pp_step *step, const pp_step *st
 static ppto_status add_outputs(builder *b, const uint32_t *place, const pp_body *body)
 {
     const pp_step *steps = body->steps[b->p->steps.at[b->run->first].group];
-    for (uint32_t i = b->run->first; i < b->run->first + b->run->n; i++) {
-        const pp_step *step = &b->p->steps.at[i];
-        if (read_outside(b, body, step->out)) PP_TRY(add_output(b, step, steps, place, i));
-    }
+    for (uint32_t i = b->run->first; i < b->run->first + b->run->n; i++)
+        for (uint32_t k = 0; k < b->p->steps.at[i].n_out; k++) {
+            const uint32_t view = b->p->steps.at[i].out + k;
+            if (read_outside(b, body, view)) PP_TRY(add_output(b, view, steps, place, i));
+        }
     return PPTO_OK;
 }
 
@@ -229,13 +267,6 @@ static bool folds_here(const builder *b, const pp_body *body, uint32_t f)
     return code->fold->n_inputs > 0;
 }
 
-static ppto_status add_position(builder *b, uint32_t *stream)
-{
-    *stream = (uint32_t)b->in.n;
-    PP_TRY(pp_vec_push(&b->in_view, PP_NONE));
-    return pp_vec_push(&b->in, ((pp_stream){.dtype = PPTO_I64, .kind = PP_STREAM_ROW}));
-}
-
 static ppto_status add_fold(builder *b, const pp_body *body, uint32_t f)
 {
     const pp_fold *fold = &b->p->program->folds[body->first_fold + f];
@@ -243,19 +274,16 @@ static ppto_status add_fold(builder *b, const pp_body *body, uint32_t f)
     for (uint32_t i = 0; i < fold->n_inputs; i++)
         PP_TRY(operand(b, body->input[f][i], fold->joined ? fold->state[i] : fold->lift->param[i],
                        &out.input[i]));
-    for (uint8_t s = 0; s < fold->n_states; s++) {
-        out.out[s] = (uint32_t)b->out.n;
-        PP_TRY(pp_vec_push(&b->out, ((pp_stream){.dtype = fold->state[s], .kind = PP_STREAM_ROW})));
-        PP_TRY(pp_vec_push(&b->out_step, ((pp_machine_out){.fold = (uint8_t)f, .state = s})));
-    }
-    if (fold->position) PP_TRY(add_position(b, &out.first));
+    for (uint8_t s = 0; s < fold->n_states; s++)
+        PP_TRY(add_state_output(b, fold, (uint8_t)f, s, &out.out[s]));
+    if (fold->position) PP_TRY(add_stand_in(b, PPTO_I64, &out.first));
     return pp_vec_push(&b->folds, out);
 }
 
 static ppto_status add_folds(builder *b, const pp_body *body)
 {
     for (uint32_t f = 0; f < body->n_folds; f++) {
-        if (!folds_here(b, body, f)) continue;
+        if (b->scans || !folds_here(b, body, f)) continue;
         b->folded |= UINT32_C(1) << f;
         PP_TRY(add_fold(b, body, f));
     }
@@ -299,14 +327,17 @@ static ppto_status build(builder *b, const uint32_t *place, const pp_body *body,
 {
     const pp_plan_run *run = b->run;
     for (size_t v = 0; v < b->p->views.n; v++) b->value[v] = PP_NONE;
+    b->first_fold = body->first_fold;
     for (uint32_t i = run->first; i < run->first + run->n; i++)
-        b->inside[b->p->steps.at[i].out - b->p->base] = true;
+        for (uint32_t k = 0; k < b->p->steps.at[i].n_out; k++)
+            b->inside[b->p->steps.at[i].out + k - b->p->base] = true;
     PP_TRY(add_inputs(b));
     for (uint32_t i = run->first; i < run->first + run->n; i++) PP_TRY(add_step(b, &b->p->steps.at[i]));
     PP_TRY(add_folds(b, body));
     PP_TRY(add_outputs(b, place, body));
     out->first = place[run->first];
     out->n = run->n + run->stores;
+    out->scans = b->scans;
     if (b->in.n + b->out.n > PP_MACHINE_STREAMS || b->out.n == 0) return PPTO_OK;
     return keep(b, out);
 }

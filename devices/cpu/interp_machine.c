@@ -4,6 +4,8 @@
  * The code appears while tasks run; a tile takes it or does not, and the bits are the same. A value that is
  * only stored goes to its tensor at once where the tile lies there in one piece, past the caches if the
  * output is large; else to its register, and the store copies it as ever. */
+#include <string.h>
+
 #include "base/fault.h"
 #include "devices/cpu/interp_work.h"
 #include "devices/cpu/loop_store.h"
@@ -28,8 +30,16 @@ static void add_stream(call *c, const pp_stream *stream, const pp_view *view, pp
     if (view->pitch != (stream->kind == PP_STREAM_FULL ? (int64_t)row : 0)) c->flat = false;
 }
 
+/* Where the states of the tile's rows go: those of a scan are the launch's own. */
+static char *state_of(const pp_work *w, const pp_machine *machine, const pp_machine_out *out,
+                      const pp_body *body)
+{
+    if (!machine->scans) return pp_work_folded(w, out->fold, out->state);
+    return w->scratch + w->launch->folds[body->first_fold + out->fold].raw[out->state];
+}
+
 /* false where the interpreter does it better: what is written past the caches cannot be copied from there. */
-static bool find_outs(pp_work *w, const pp_machine *machine, call *c)
+static bool find_outs(pp_work *w, const pp_body *body, const pp_machine *machine, call *c)
 {
     for (uint32_t i = 0; i < machine->loop.n_out; i++) {
         const pp_stream *stream = &machine->loop.out[i];
@@ -37,23 +47,67 @@ static bool find_outs(pp_work *w, const pp_machine *machine, call *c)
         pp_view view;
         if (out->step == NULL) {
             const size_t size = ppto_dtype_size((ppto_dtype)stream->dtype);
-            c->out[i] = (pp_stream_at){pp_work_folded(w, out->fold, out->state), (int64_t)size};
+            c->out[i] = (pp_stream_at){state_of(w, machine, out, body), (int64_t)size};
             continue;
         }
         c->landed[i] = lands(w, out, &view);
         if (!c->landed[i] && stream->around) return false;
-        if (!c->landed[i]) view = pp_work_place(w, out->step);
+        if (!c->landed[i])
+            view = out->step->kind == PP_STEP_SCAN ? pp_work_scanned(w, out->step, out->view - out->step->out)
+                                                   : pp_work_place(w, out->step);
         add_stream(c, stream, &view, &c->out[i]);
         if (stream->around) w->streamed = true;
     }
     return true;
 }
 
-/* Short rows fold better all at once (interp_fold.c), and a planted fault is not in the code. */
-static bool may_fold(const pp_work *w, const call *c)
+/* Short rows fold and scan better all at once (interp_fold.c, interp_scan.c), and a planted fault is not in
+ * the code. */
+static bool may_fold(const pp_work *w, const pp_machine *machine, const call *c)
 {
     enum { LEAST_COLUMNS = PP_LANES / 2 };
-    return c->cols >= LEAST_COLUMNS && c->rows == w->rows && !pp_fault(PP_FAULT_SWAPPED_JOIN);
+    if (c->rows != w->rows || pp_fault(PP_FAULT_SWAPPED_JOIN)) return false;
+    return machine->scans ? !pp_work_scans_turned(w) : c->cols >= LEAST_COLUMNS;
+}
+
+static void find_ins(pp_work *w, const pp_body *body, const pp_machine *machine, call *c)
+{
+    for (uint32_t i = 0; i < machine->loop.n_in; i++) {
+        const pp_view position = {(char *)&w->at[PP_DIM_COLS], 0};
+        const uint32_t view = machine->in[i];
+        add_stream(c, &machine->loop.in[i], view != PP_NONE ? &w->views[view] : &position, &c->in[i]);
+    }
+    for (uint32_t i = 0; machine->scans && i < machine->loop.n_folds; i++) {
+        const pp_loop_fold *scan = &machine->loop.folds[i];
+        const pp_fold_at *at = &w->launch->folds[body->first_fold + machine->out[scan->out[0]].fold];
+        for (unsigned s = 0; s < scan->fold->n_states; s++)
+            c->in[scan->carry[s]] = (pp_stream_at){w->scratch + at->carry[s], 0};
+    }
+}
+
+/* The last states are what the next block goes on from. */
+static void keep_carries(const pp_machine *machine, const call *c)
+{
+    for (uint32_t i = 0; i < machine->loop.n_folds; i++) {
+        const pp_loop_fold *scan = &machine->loop.folds[i];
+        for (unsigned s = 0; s < scan->fold->n_states; s++)
+            memcpy(c->in[scan->carry[s]].at, c->out[scan->out[s]].at,
+                   ppto_dtype_size((ppto_dtype)scan->fold->state[s]));
+    }
+}
+
+/* Values are where their readers look for them, and states are there. */
+static void note_outs(pp_work *w, const pp_machine *machine, const call *c)
+{
+    for (uint32_t i = 0; i < machine->loop.n_out; i++) {
+        const pp_machine_out *out = &machine->out[i];
+        if (out->step == NULL) {
+            if (!machine->scans) w->folded |= UINT32_C(1) << out->fold;
+            continue;
+        }
+        w->views[out->view] = (pp_view){c->out[i].at, c->out[i].pitch};
+        if (out->store != NULL && !c->landed[i]) pp_work_store(w, out->store);
+    }
 }
 
 bool pp_work_machine(pp_work *w, const pp_body *body, const pp_machine *machine)
@@ -64,24 +118,13 @@ bool pp_work_machine(pp_work *w, const pp_body *body, const pp_machine *machine)
     c.rows = body->level == PP_LEVEL_FULL ? w->rows : 1;
     c.cols = body->level == PP_LEVEL_ROWS ? w->rows : w->cols;
     c.flat = c.rows > 1 && machine->loop.n_folds == 0;
-    if (machine->loop.n_folds > 0 && !may_fold(w, &c)) return false;
-    if (!find_outs(w, machine, &c)) return false;
-    for (uint32_t i = 0; i < machine->loop.n_in; i++) {
-        const pp_view position = {(char *)&w->at[PP_DIM_COLS], 0};
-        const uint32_t view = machine->in[i];
-        add_stream(&c, &machine->loop.in[i], view != PP_NONE ? &w->views[view] : &position, &c.in[i]);
-    }
+    if (machine->loop.n_folds > 0 && !may_fold(w, machine, &c)) return false;
+    if (!find_outs(w, body, machine, &c)) return false;
+    find_ins(w, body, machine, &c);
     if (c.flat) c.cols *= c.rows, c.rows = 1;
     fn(c.rows, c.cols, c.in, c.out);
-    for (uint32_t i = 0; i < machine->loop.n_out; i++) {
-        const pp_machine_out *out = &machine->out[i];
-        if (out->step == NULL) {
-            w->folded |= UINT32_C(1) << out->fold;
-            continue;
-        }
-        w->views[out->step->out] = (pp_view){c.out[i].at, c.out[i].pitch};
-        if (out->store != NULL && !c.landed[i]) pp_work_store(w, out->store);
-    }
+    if (machine->scans) keep_carries(machine, &c);
+    note_outs(w, machine, &c);
     return true;
 }
 

@@ -218,20 +218,28 @@ static void scan_row(pp_work *w, const pp_fold_code *code, const pp_fold_at *at,
     if (k + 1 == w->length) copy_elements(fold, n, raw, (const void *const *)out);
 }
 
+pp_view pp_work_scanned(const pp_work *w, const pp_step *step, unsigned s)
+{
+    const size_t size = state_size(w->launch->kernel->folds[step->imm].fold, s);
+    pp_view view = {.at = w->scratch + w->launch->reg[step->out + s]};
+    view.pitch = step->level == PP_LEVEL_FULL   ? (int64_t)(w->cols * size)
+                 : step->level == PP_LEVEL_ROWS ? (int64_t)size
+                                                : 0;
+    return view;
+}
+
+bool pp_work_scans_turned(const pp_work *w)
+{
+    return w->launch->minor.total <= (int64_t)PP_LANES && w->rows >= TURNED_ROWS;
+}
+
 void pp_work_scan(pp_work *w, const pp_step *step)
 {
     const pp_fold_code *code = &w->launch->kernel->folds[step->imm];
     const pp_fold_at *at = &w->launch->folds[step->imm];
     const bool lanes = w->launch->variant->program->frame == PP_FRAME_LANES;
-    for (unsigned s = 0; s < code->fold->n_states; s++) {
-        const size_t size = state_size(code->fold, s);
-        pp_view *view = &w->views[step->out + s];
-        view->at = w->scratch + w->launch->reg[step->out + s];
-        view->pitch = step->level == PP_LEVEL_FULL   ? (int64_t)(w->cols * size)
-                      : step->level == PP_LEVEL_ROWS ? (int64_t)size
-                                                     : 0;
-    }
-    if (lanes && w->launch->minor.total <= (int64_t)PP_LANES && w->rows >= TURNED_ROWS) {
+    for (unsigned s = 0; s < code->fold->n_states; s++) w->views[step->out + s] = pp_work_scanned(w, step, s);
+    if (lanes && pp_work_scans_turned(w)) {
         scan_turned(w, code, at, step);
         return;
     }

@@ -139,6 +139,8 @@ void pp_fold_join_lanes(const pp_work *w, const pp_fold_code *code, size_t lanes
 void pp_work_fold_against(pp_work *w, const pp_body *body, void *const *state, bool lanes);
 /* interp_scan.c */
 void pp_work_scan(pp_work *w, const pp_step *step);
+pp_view pp_work_scanned(const pp_work *w, const pp_step *step, unsigned s); /* the register of its state s */
+bool pp_work_scans_turned(const pp_work *w); /* whether the tile is of short rows that go all at once */
 
 /* interp_contract_factor.c: a slice of a factor, `depth` products of nx rows of A (columns of B): element
  * (x, k) of the first register tile at + x * row + k * step, each tile `panel` bytes after the one before.

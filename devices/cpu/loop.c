@@ -37,7 +37,9 @@ static uint64_t hash_fold(uint64_t h, const pp_loop_fold *f)
 {
     const pp_fold *fold = f->fold;
     h = pp_hash_mix(h, (uint64_t)fold->n_states << 16 | (uint64_t)fold->n_inputs << 8 | fold->position);
-    h = pp_hash_mix(h, fold->position ? f->first : PP_NONE);
+    const bool scan = fold->law == PP_LAW_SCAN;
+    h = pp_hash_mix(h, (uint64_t)(scan || fold->position ? f->first : PP_NONE) << 1 | scan);
+    for (unsigned s = 0; scan && s < fold->n_states; s++) h = pp_hash_mix(h, f->carry[s]);
     for (unsigned s = 0; s < fold->n_states; s++)
         h = pp_hash_mix(h, (uint64_t)f->out[s] << 8 | fold->state[s]);
     for (unsigned i = 0; i < fold->n_inputs; i++) h = pp_hash_mix(h, f->input[i]);
@@ -85,10 +87,24 @@ static ppto_status check_store(const pp_verify *v, const pp_loop *loop, uint32_t
     return PPTO_OK;
 }
 
+static ppto_status check_scanned(const pp_verify *v, const pp_loop *loop, uint32_t at)
+{
+    const pp_instr *instr = &loop->code[at];
+    NEED(instr->imm < loop->n_folds, at, "no such scan");
+    const pp_loop_fold *f = &loop->folds[instr->imm];
+    NEED(f->fold != NULL && f->fold->law == PP_LAW_SCAN && instr->a < f->fold->n_states, at, "no such scan");
+    NEED(instr->dtype == f->fold->state[instr->a], at, "the state has another dtype");
+    for (uint32_t i = 0; i <= instr->imm; i++)
+        for (unsigned k = 0; k < loop->folds[i].fold->n_inputs; k++)
+            NEED(loop->folds[i].input[k] < at, at, "before what it scans");
+    return PPTO_OK;
+}
+
 static ppto_status check_instr(const pp_verify *v, const pp_loop *loop, uint32_t at)
 {
     const pp_instr *instr = &loop->code[at];
     if (instr->op == PP_STORE) return check_store(v, loop, at);
+    if (instr->op == PP_SCANNED) return check_scanned(v, loop, at);
     PP_TRY(pp_verify_instr(v, at, 0));
     if (instr->op != PP_PARAM) return PPTO_OK;
     NEED(instr->imm < loop->n_in, at, "no such input");
@@ -105,9 +121,10 @@ static ppto_status check_fold(const pp_verify *v, const pp_loop *loop, uint32_t 
 {
     const pp_loop_fold *f = &loop->folds[at];
     const pp_fold *fold = f->fold;
-    if (fold == NULL || fold->law != PP_LAW_FOLD || fold->join == NULL ||
+    if (fold == NULL || fold->law > PP_LAW_SCAN || fold->join == NULL ||
         (fold->lift == NULL && !fold->joined))
         return pp_verify_fail(v, "fold", at, "not of the lane law");
+    if (fold->law != loop->folds[0].fold->law) return pp_verify_fail(v, "fold", at, "of another law");
     if (fold->n_states < 1 || fold->n_states > 4 || fold->n_inputs > 4 ||
         (fold->joined ? fold->n_inputs != fold->n_states || fold->position
                       : fold->lift->n_params != fold->n_inputs + (fold->position ? 1u : 0u)))
@@ -121,8 +138,12 @@ static ppto_status check_fold(const pp_verify *v, const pp_loop *loop, uint32_t 
     for (unsigned s = 0; s < fold->n_states; s++)
         if (!is_row(loop->out, loop->n_out, f->out[s], fold->state[s]))
             return pp_verify_fail(v, "fold", at, "no such output");
-    if (fold->position && !is_row(loop->in, loop->n_in, f->first, PPTO_I64))
+    const bool scan = fold->law == PP_LAW_SCAN;
+    if ((scan || fold->position) && !is_row(loop->in, loop->n_in, f->first, PPTO_I64))
         return pp_verify_fail(v, "fold", at, "no such position");
+    for (unsigned s = 0; scan && s < fold->n_states; s++)
+        if (!is_row(loop->in, loop->n_in, f->carry[s], fold->state[s]))
+            return pp_verify_fail(v, "fold", at, "no such carry");
     return PPTO_OK;
 }
 
@@ -172,12 +193,14 @@ static void print_streams(const char *title, const pp_stream *stream, uint32_t n
 static void print_fold(const pp_loop_fold *f, pp_text *out)
 {
     const pp_fold *fold = f->fold;
-    pp_text_add(out, "    fold");
+    pp_text_add(out, fold->law == PP_LAW_SCAN ? "    scan" : "    fold");
     if (!fold->joined) pp_text_add(out, " lift %s", fold->lift->name);
     if (fold->step != NULL) pp_text_add(out, " step %s", fold->step->name);
     pp_text_add(out, " join %s:", fold->join->name);
     for (unsigned i = 0; i < fold->n_inputs; i++) pp_text_add(out, " v%u", f->input[i]);
-    if (fold->position) pp_text_add(out, " from in %u", f->first);
+    if (fold->position || fold->law == PP_LAW_SCAN) pp_text_add(out, " from in %u", f->first);
+    for (unsigned s = 0; fold->law == PP_LAW_SCAN && s < fold->n_states; s++)
+        pp_text_add(out, "%s %u", s == 0 ? " after in" : ",", f->carry[s]);
     for (unsigned s = 0; s < fold->n_states; s++) pp_text_add(out, "%s %u", s == 0 ? " to" : ",", f->out[s]);
     pp_text_add(out, "\n");
 }
@@ -190,6 +213,10 @@ void pp_loop_print(const pp_loop *loop, pp_text *out)
     for (uint32_t at = 0; at < loop->n_code; at++) {
         if (loop->code[at].op == PP_STORE)
             pp_text_add(out, "    store %u v%u\n", loop->code[at].imm, loop->code[at].a);
+        else if (loop->code[at].op == PP_SCANNED)
+            pp_text_add(out, "    v%u: %s = scanned %u.%u\n", at,
+                        ppto_dtype_name((ppto_dtype)loop->code[at].dtype), loop->code[at].imm,
+                        loop->code[at].a);
         else
             pp_instr_print(&pools, at, out);
     }

@@ -11,6 +11,7 @@
  * kernel/program.h, and
  *   PARAM  imm: stream of `in`; the element of this place (of its row)
  *   STORE  imm: stream of `out`, a: the value
+ *   SCANNED imm: of `folds`, a scan; a: the state, after this element
  * Every output is stored once, in any order, or takes a state of one fold. No two streams of a loop overlap,
  * but an output may be an input exactly (same place and pitch, same element size): an element is read before
  * it is written. */
@@ -31,13 +32,18 @@ typedef struct pp_stream {
     bool around;    /* outputs: non-temporal stores where alignment allows; the caller fences */
 } pp_stream;
 
-/* A fold of values by the lane law: every row of the tile is one block (at most PP_LANE_BLOCK columns), and
- * its joined state goes to the outputs. Nothing goes around the caches in a loop with folds. */
+/* A fold of values, or a scan. By the lane law: every row of the tile is one block (at most PP_LANE_BLOCK
+ * columns), and its joined state goes to the outputs. Nothing goes around the caches in a loop with such
+ * folds. */
 typedef struct pp_loop_fold {
-    const pp_fold *fold; /* law FOLD; its own input[] is not looked at */
+    const pp_fold *fold; /* its own input[] is not looked at */
     uint32_t input[4];   /* instructions */
     uint32_t out[4];     /* outputs of kind ROW, one per state */
     uint32_t first;      /* position: input of kind ROW, i64: that of the first column; else PP_NONE */
+    /* Law SCAN, of all folds of the loop or of none: every row is a block of the scan law, its inputs come
+     * before what reads it. `out` takes the states after the last column. */
+    uint32_t carry[4]; /* inputs of kind ROW: the states of the blocks before, unless `first` (always there)
+                          is 0 */
 } pp_loop_fold;
 
 typedef struct pp_loop {
@@ -70,7 +76,7 @@ typedef void (*pp_loop_fn)(size_t rows, size_t cols, const pp_stream_at *in, con
 
 /* What a generator offers: the only symbol of its module, `pp_generator_module`, is one. All may be called
  * from any thread, open and compile one at a time. A module is never closed. */
-#define PP_GENERATOR_ABI 2u
+#define PP_GENERATOR_ABI 3u
 typedef struct pp_generator {
     uint32_t abi;     /* PP_GENERATOR_ABI of the module; others are refused */
     const char *name; /* "LLVM 19.1.7": its text is part of the key of the disk cache */

@@ -106,6 +106,7 @@ static bool same_imm(const pp_loop *a, const pp_instr *x, const pp_loop *b, cons
     case PP_COLD: return a->callees[x->imm]->hash == b->callees[y->imm]->hash;
     case PP_PARAM:
     case PP_STORE: return x->imm == y->imm;
+    case PP_SCANNED: return x->imm == y->imm && x->a == y->a;
     default: return true;
     }
 }
@@ -130,6 +131,8 @@ static bool same_folds(const pp_loop_fold *a, const pp_loop_fold *b, uint32_t n)
         if (!same_fold(f, b[i].fold) || a[i].first != b[i].first ||
             memcmp(a[i].input, b[i].input, f->n_inputs * sizeof a[i].input[0]) != 0 ||
             memcmp(a[i].out, b[i].out, f->n_states * sizeof a[i].out[0]) != 0)
+            return false;
+        if (f->law == PP_LAW_SCAN && memcmp(a[i].carry, b[i].carry, f->n_states * sizeof a[i].carry[0]) != 0)
             return false;
     }
     return true;

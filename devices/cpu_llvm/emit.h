@@ -102,7 +102,7 @@ LLVMValueRef pp_emit_load(pp_emit *e, ppto_dtype dtype, LLVMValueRef at);     /*
 LLVMValueRef pp_emit_load_one(pp_emit *e, ppto_dtype dtype, LLVMValueRef at); /* one element in every lane */
 /* around: past the caches; `at` is aligned to the vector then. */
 void pp_emit_store(pp_emit *e, ppto_dtype dtype, LLVMValueRef at, LLVMValueRef value, bool around);
-/* The first n (an i64, 1 to `lanes`) elements, which are the lanes of e->active; the others load as 0. */
+/* The first n (an i64, 0 to `lanes`) elements, which are the lanes of e->active; the others load as 0. */
 LLVMValueRef pp_emit_load_part(pp_emit *e, ppto_dtype dtype, LLVMValueRef at, LLVMValueRef n);
 void pp_emit_store_part(pp_emit *e, ppto_dtype dtype, LLVMValueRef at, LLVMValueRef value, LLVMValueRef n);
 LLVMValueRef pp_emit_gather(pp_emit *e, LLVMTypeRef type, LLVMValueRef places); /* a vector of addresses */
@@ -162,6 +162,42 @@ void pp_emit_fold_vector(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, cons
 void pp_emit_fold_part(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, const pp_emit_value *in);
 /* Joins the lanes (an i64: how many exist) and stores the states at to[s]. */
 void pp_emit_fold_end(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, const LLVMValueRef *to);
+
+/* Lift and join of a fold or a scan. in: its inputs, then the positions if it takes them. */
+void pp_emit_fold_lift(pp_emit *e, const pp_loop_fold *f, const pp_emit_value *in, pp_emit_value *out);
+void pp_emit_fold_join(pp_emit *e, const pp_loop_fold *f, const pp_emit_value *a, const pp_emit_value *b,
+                       pp_emit_value *out);
+/* The first lane of a state to an output of kind ROW. */
+void pp_emit_store_one(pp_emit *e, const pp_stream *stream, LLVMValueRef at, LLVMValueRef state);
+
+/* ---- emit_scan.c ------------------------------------------------------------------------------------------
+ */
+
+enum { PP_EMIT_SCAN_STEPS = 4, PP_EMIT_SCAN_VECTORS = 16 };
+typedef struct pp_emit_scan {
+    const pp_loop_fold *at;
+    unsigned vectors; /* of a group */
+    /* Of the row, set by the caller: the state of the blocks before, and whether there are none (a bit). */
+    pp_emit_value carry[4];
+    LLVMValueRef alone;
+    LLVMValueRef before[4], last[4]; /* on the stack: of the groups before; the results of the last group */
+    pp_emit_value running[4];        /* of the groups before, in every lane */
+    LLVMValueRef turned[4];
+    pp_emit_value result[4]; /* of the vector */
+    pp_emit_value stage[PP_EMIT_SCAN_STEPS + 1][PP_EMIT_SCAN_VECTORS][4];
+} pp_emit_scan;
+
+void pp_emit_scan_start(pp_emit *e, const pp_loop_fold *at, pp_emit_scan *out); /* in the entry block */
+/* Vector v of its group, those before it are written: sets result, and running after the last. first: a bit,
+ * whether no group comes before; NULL: one does. */
+void pp_emit_scan_vector(pp_emit *e, pp_emit_scan *f, unsigned v, LLVMValueRef first,
+                         const pp_emit_value *in);
+/* `running` between registers and stack; to the head of a loop, as pp_emit_turn_states. */
+void pp_emit_scan_load(pp_emit *e, pp_emit_scan *f);
+void pp_emit_scan_store(pp_emit *e, const pp_emit_scan *f);
+void pp_emit_scan_turn(pp_emit *e, pp_emit_scan *f, LLVMBasicBlockRef from, bool first);
+/* The states of the last of `cols` elements to to[s]. */
+void pp_emit_scan_end(pp_emit *e, const pp_emit_scan *f, LLVMValueRef cols, const LLVMValueRef *to);
 
 /* ---- emit_weight.c ---------------------------------------------------------------------------------------
  */

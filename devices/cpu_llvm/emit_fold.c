@@ -26,22 +26,22 @@ void pp_emit_fold_start(pp_emit *e, const pp_loop_fold *at, pp_emit_fold *out)
 
 /* ---- its functions ------------------------------------------------------------------------------------- */
 
-static void lift(pp_emit *e, const pp_emit_fold *f, const pp_emit_value *in, pp_emit_value *out)
+void pp_emit_fold_lift(pp_emit *e, const pp_loop_fold *f, const pp_emit_value *in, pp_emit_value *out)
 {
-    const pp_fold *fold = f->at->fold;
+    const pp_fold *fold = f->fold;
     if (fold->joined)
         for (unsigned s = 0; s < fold->n_states; s++) out[s] = in[s];
     else
         pp_emit_function(e, fold->lift, in, out);
 }
 
-static void join(pp_emit *e, const pp_emit_fold *f, const pp_emit_value *a, const pp_emit_value *b,
-                 pp_emit_value *out)
+void pp_emit_fold_join(pp_emit *e, const pp_loop_fold *f, const pp_emit_value *a, const pp_emit_value *b,
+                       pp_emit_value *out)
 {
-    const unsigned n = f->at->fold->n_states;
+    const unsigned n = f->fold->n_states;
     pp_emit_value param[MAX_PARAM];
     for (unsigned s = 0; s < n; s++) param[s] = a[s], param[n + s] = b[s];
-    pp_emit_function(e, f->at->fold->join, param, out);
+    pp_emit_function(e, f->fold->join, param, out);
 }
 
 void pp_emit_fold_step(pp_emit *e, const pp_emit_fold *f, const pp_emit_value *state, const pp_emit_value *in,
@@ -50,8 +50,8 @@ void pp_emit_fold_step(pp_emit *e, const pp_emit_fold *f, const pp_emit_value *s
     const pp_fold *fold = f->at->fold;
     pp_emit_value param[MAX_PARAM], lifted[4];
     if (fold->step == NULL) {
-        lift(e, f, in, lifted);
-        join(e, f, state, lifted, out);
+        pp_emit_fold_lift(e, f->at, in, lifted);
+        pp_emit_fold_join(e, f->at, state, lifted, out);
         return;
     }
     const unsigned n = fold->n_states, n_in = fold->n_inputs + (fold->position ? 1u : 0u);
@@ -100,7 +100,7 @@ void pp_emit_fold_part(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, const 
     const LLVMValueRef first =
         LLVMBuildICmp(e->build, LLVMIntULT, c, pp_emit_constant(e, LLVMTypeOf(c), PP_LANES), "");
     pp_emit_fold_load(e, f, lane, old);
-    lift(e, f, in, lifted);
+    pp_emit_fold_lift(e, f->at, in, lifted);
     pp_emit_fold_step(e, f, old, in, next);
     for (unsigned s = 0; s < f->at->fold->n_states; s++) {
         next[s].at = LLVMBuildSelect(e->build, first, lifted[s].at, next[s].at, "");
@@ -122,7 +122,7 @@ static void join_where(pp_emit *e, const pp_emit_fold *f, LLVMValueRef where, pp
                        const pp_emit_value *b)
 {
     pp_emit_value joined[4];
-    join(e, f, a, b, joined);
+    pp_emit_fold_join(e, f->at, a, b, joined);
     for (unsigned s = 0; s < f->at->fold->n_states; s++)
         a[s] = (pp_emit_value){.at = LLVMBuildSelect(e->build, where, joined[s].at, a[s].at, "")};
 }
@@ -147,7 +147,7 @@ static void join_inside(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, p
     }
 }
 
-static void store_one(pp_emit *e, const pp_stream *stream, LLVMValueRef at, LLVMValueRef state)
+void pp_emit_store_one(pp_emit *e, const pp_stream *stream, LLVMValueRef at, LLVMValueRef state)
 {
     const ppto_dtype dtype = (ppto_dtype)stream->dtype;
     if (stream->canonical) state = pp_emit_canonical(e, dtype, state);
@@ -169,5 +169,5 @@ void pp_emit_fold_end(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, con
             join_where(e, f, has_partner(e, v * e->lanes, h * e->lanes, lanes), vector[v], vector[v + h]);
     join_inside(e, f, lanes, vector[0]);
     for (unsigned s = 0; s < f->at->fold->n_states; s++)
-        store_one(e, &e->loop->out[f->at->out[s]], to[s], vector[0][s].at);
+        pp_emit_store_one(e, &e->loop->out[f->at->out[s]], to[s], vector[0][s].at);
 }

@@ -85,15 +85,16 @@ LLVMValueRef pp_emit_gather(pp_emit *e, LLVMTypeRef type, LLVMValueRef places)
     return masked(e, "llvm.masked.gather", types, args, 3, 0);
 }
 
-/* Copies n elements (at least one), one at a time. */
+/* Copies n elements, one at a time. */
 static void copy(pp_emit *e, LLVMTypeRef element, LLVMValueRef to, LLVMValueRef from, LLVMValueRef n)
 {
     const LLVMTypeRef word = pp_emit_int(e, 64);
     const LLVMBasicBlockRef before = LLVMGetInsertBlock(e->build), each = pp_emit_block(e, "each"),
                             after = pp_emit_block(e, "after");
-    LLVMBuildBr(e->build, each);
+    LLVMValueRef zero = LLVMConstInt(word, 0, false);
+    LLVMBuildCondBr(e->build, LLVMBuildICmp(e->build, LLVMIntEQ, n, zero, ""), after, each);
     LLVMPositionBuilderAtEnd(e->build, each);
-    LLVMValueRef k = LLVMBuildPhi(e->build, word, ""), zero = LLVMConstInt(word, 0, false);
+    LLVMValueRef k = LLVMBuildPhi(e->build, word, "");
     const LLVMValueRef value = load(e, element, LLVMBuildGEP2(e->build, element, from, &k, 1, ""));
     LLVMSetAlignment(LLVMBuildStore(e->build, value, LLVMBuildGEP2(e->build, element, to, &k, 1, "")), 1);
     LLVMValueRef next = LLVMBuildAdd(e->build, k, LLVMConstInt(word, 1, false), "");

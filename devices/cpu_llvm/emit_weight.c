@@ -3,7 +3,7 @@
  * regions count as one, since their code stands elsewhere. */
 #include "devices/cpu_llvm/emit.h"
 
-enum { MAX_DEPTH = 64 };
+enum { MAX_DEPTH = 64, SCAN_JOINS = 6 };
 
 static void note_dtype(pp_emit_weight *sum, uint8_t dtype)
 {
@@ -39,6 +39,7 @@ void pp_emit_weigh(const pp_loop *loop, pp_emit_weight *out)
     for (uint32_t i = 0; i < loop->n_folds; i++) {
         const pp_fold *fold = loop->folds[i].fold;
         weigh_function(fold->joined ? NULL : fold->lift, out);
+        for (unsigned k = 0; fold->law == PP_LAW_SCAN && k < SCAN_JOINS; k++) weigh_function(fold->join, out);
         weigh_function(fold->step != NULL ? fold->step : fold->join, out);
         for (unsigned s = 0; s < fold->n_states; s++) note_dtype(out, fold->state[s]);
         out->states += fold->n_states;

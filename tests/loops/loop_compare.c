@@ -195,9 +195,75 @@ static void join_all(const pp_fold *fold, size_t lanes, uint64_t (*lane)[4])
             if (i + h < lanes) run(fold->join, lane[i], fold->n_states, lane[i + h], fold->n_states, lane[i]);
 }
 
+typedef struct scanning { /* of one row */
+    uint64_t group[PP_SCAN_GROUP][4], last[4], before[4], out[4];
+} scanning;
+
 typedef struct folding { /* of one row */
     uint64_t lane[LF_MAX_FOLDS][PP_LANES][4];
+    scanning scan[LF_MAX_FOLDS];
+    uint32_t scanned; /* scans of this element that are done */
 } folding;
+
+static bool scans(const pp_loop *loop)
+{
+    return loop->n_folds > 0 && loop->folds[0].fold->law == PP_LAW_SCAN;
+}
+
+static void fold_inputs(const pp_loop_fold *fold, const data *d, size_t r, size_t c, const uint64_t *value,
+                        uint64_t *in)
+{
+    for (unsigned k = 0; k < fold->fold->n_inputs; k++) in[k] = value[fold->input[k]];
+    if (!fold->fold->position) return;
+    const pp_stream_at *at = &d->in_at[fold->first];
+    in[fold->fold->n_inputs] = read_element(at->at + (int64_t)r * at->pitch, 8) + c;
+}
+
+/* ---- scans, by their law ------------------------------------------------------------------------------- */
+
+/* The prefix of the last of the n elements that its group has so far. */
+static void prefix(const pp_fold *fold, const scanning *s, size_t n, uint64_t *out)
+{
+    uint64_t y[PP_SCAN_GROUP][4];
+    memcpy(y, s->group, sizeof y);
+    for (size_t by = 1; by < PP_SCAN_GROUP; by *= 2)
+        for (size_t i = n; i-- > by;) run(fold->join, y[i - by], fold->n_states, y[i], fold->n_states, y[i]);
+    memcpy(out, y[n - 1], sizeof y[0]);
+}
+
+static void scan_element(const pp_loop *loop, const data *d, uint32_t at, size_t r, size_t c,
+                         const uint64_t *value, scanning *s)
+{
+    const pp_loop_fold *f = &loop->folds[at];
+    const pp_fold *fold = f->fold;
+    const unsigned n = fold->n_states, n_in = fold->n_inputs + (fold->position ? 1u : 0u);
+    const size_t in_group = c % PP_SCAN_GROUP;
+    uint64_t in[5] = {0}, carry[4];
+    fold_inputs(f, d, r, c, value, in);
+    if (in_group == 0 && c == PP_SCAN_GROUP) memcpy(s->before, s->last, sizeof s->last);
+    if (in_group == 0 && c > PP_SCAN_GROUP) run(fold->join, s->before, n, s->last, n, s->before);
+    run(fold->lift, in, n_in, NULL, 0, s->group[in_group]);
+    prefix(fold, s, in_group + 1, s->last);
+    memcpy(s->out, s->last, sizeof s->out);
+    if (c >= PP_SCAN_GROUP) run(fold->join, s->before, n, s->last, n, s->out);
+    const pp_stream_at *first = &d->in_at[f->first];
+    if (read_element(first->at + (int64_t)r * first->pitch, 8) == 0) return;
+    for (unsigned k = 0; k < n; k++) {
+        const pp_stream_at *from = &d->in_at[f->carry[k]];
+        carry[k] = read_element(from->at + (int64_t)r * from->pitch, size_of(fold->state[k]));
+    }
+    run(fold->join, carry, n, s->out, n, s->out);
+}
+
+/* The scans of this element up to number `most`; each once. */
+static void scan_up_to(const pp_loop *loop, const data *d, uint32_t most, size_t r, size_t c,
+                       const uint64_t *value, folding *f)
+{
+    for (; f->scanned <= most && f->scanned < loop->n_folds; f->scanned++)
+        scan_element(loop, d, f->scanned, r, c, value, &f->scan[f->scanned]);
+}
+
+/* ---- a row --------------------------------------------------------------------------------------------- */
 
 static void fold_element(const pp_loop *loop, const data *d, size_t r, size_t c, const uint64_t *value,
                          folding *f)
@@ -205,11 +271,7 @@ static void fold_element(const pp_loop *loop, const data *d, size_t r, size_t c,
     for (uint32_t i = 0; i < loop->n_folds; i++) {
         const pp_loop_fold *fold = &loop->folds[i];
         uint64_t in[5] = {0};
-        for (unsigned k = 0; k < fold->fold->n_inputs; k++) in[k] = value[fold->input[k]];
-        if (fold->fold->position) {
-            const pp_stream_at *at = &d->in_at[fold->first];
-            in[fold->fold->n_inputs] = read_element(at->at + (int64_t)r * at->pitch, 8) + c;
-        }
+        fold_inputs(fold, d, r, c, value, in);
         fold_in(fold->fold, c, in, f->lane[i]);
     }
 }
@@ -218,26 +280,34 @@ static void end_row(const pp_loop *loop, const data *d, size_t r, folding *f)
 {
     for (uint32_t i = 0; i < loop->n_folds; i++) {
         const pp_fold *fold = loop->folds[i].fold;
-        join_all(fold, d->cols < PP_LANES ? d->cols : PP_LANES, f->lane[i]);
+        const uint64_t *state = scans(loop) ? f->scan[i].out : f->lane[i][0];
+        if (!scans(loop)) join_all(fold, d->cols < PP_LANES ? d->cols : PP_LANES, f->lane[i]);
         for (unsigned s = 0; s < fold->n_states; s++)
-            d->expected[(loop->folds[i].out[s] * d->rows + r) * d->cols] = f->lane[i][0][s];
+            d->expected[(loop->folds[i].out[s] * d->rows + r) * d->cols] = state[s];
     }
 }
 
 static void expect(const pp_loop *loop, const data *d)
 {
-    folding f;
+    folding f = {0};
     for (size_t r = 0; r < d->rows; r++, end_row(loop, d, r - 1, &f))
         for (size_t c = 0; c < d->cols; c++) {
             uint64_t value[LF_MAX_CODE] = {0};
+            f.scanned = 0;
             for (uint32_t at = 0; at < loop->n_code; at++) {
                 const pp_instr *i = &loop->code[at];
-                if (i->op != PP_STORE)
+                if (i->op == PP_SCANNED) {
+                    scan_up_to(loop, d, i->imm, r, c, value, &f);
+                    value[at] = f.scan[i->imm].out[i->a];
+                } else if (i->op != PP_STORE)
                     value[at] = evaluate(loop, d, at, r, c, value);
                 else
                     d->expected[(i->imm * d->rows + r) * d->cols + c] = value[i->a];
             }
-            fold_element(loop, d, r, c, value, &f);
+            if (scans(loop))
+                scan_up_to(loop, d, UINT32_MAX, r, c, value, &f);
+            else
+                fold_element(loop, d, r, c, value, &f);
         }
 }
 

@@ -28,6 +28,8 @@ typedef struct lf_loop {
     uint64_t table_bits[LF_MAX_TABLES][64];
     const pp_function *callees[LF_MAX_CODE];
     pp_loop_fold folds[LF_MAX_FOLDS];
+    pp_fold own[LF_MAX_FOLDS]; /* by the law of this loop */
+    uint8_t law;
 } lf_loop;
 
 /* What loops may call and fold by, borrowed. */

@@ -169,10 +169,24 @@ static uint32_t add_stream(pp_stream *streams, uint32_t *n, pp_stream stream)
     return (*n)++;
 }
 
+/* What a scan goes on from, and its states: all are values of the loop. */
+static void add_scanned(lf_loop *l, uint32_t at)
+{
+    pp_loop_fold *f = &l->folds[at];
+    const pp_fold *fold = f->fold;
+    f->first = add_stream(l->in, &l->loop.n_in, (pp_stream){.dtype = PPTO_I64, .kind = PP_STREAM_ROW});
+    for (unsigned s = 0; s < fold->n_states; s++)
+        f->carry[s] =
+            add_stream(l->in, &l->loop.n_in, (pp_stream){.dtype = fold->state[s], .kind = PP_STREAM_ROW});
+    for (unsigned s = 0; s < fold->n_states; s++)
+        push(l, PP_SCANNED, (ppto_dtype)fold->state[s], s, 0, 0, at);
+}
+
 static void add_fold(lf_random *random, lf_loop *l, const pp_fold *fold)
 {
     pp_loop_fold *f = &l->folds[l->loop.n_folds];
-    if (fold->law != PP_LAW_FOLD) return;
+    if (l->loop.n_folds > 0 && fold->law != l->folds[0].fold->law) return;
+    if (fold->law == PP_LAW_SCAN && fold->joined) return;
     l->loop.n_folds++;
     *f = (pp_loop_fold){.fold = fold, .first = PP_NONE};
     for (unsigned i = 0; i < fold->n_inputs; i++)
@@ -182,7 +196,9 @@ static void add_fold(lf_random *random, lf_loop *l, const pp_fold *fold)
                                (pp_stream){.dtype = fold->state[s],
                                            .kind = PP_STREAM_ROW,
                                            .canonical = lf_below(random, 2) != 0});
-    if (fold->position)
+    if (fold->law == PP_LAW_SCAN)
+        add_scanned(l, l->loop.n_folds - 1);
+    else if (fold->position)
         f->first = add_stream(l->in, &l->loop.n_in, (pp_stream){.dtype = PPTO_I64, .kind = PP_STREAM_ROW});
 }
 
@@ -225,8 +241,14 @@ void lf_make(lf_random *random, const lf_library *library, lf_loop *l)
     }
     const uint32_t folds =
         lf_below(random, 3) == 0 && library->n_folds > 0 ? 1 + lf_below(random, LF_MAX_FOLDS) : 0;
-    for (uint32_t i = 0; i < folds; i++)
-        add_fold(random, l, &library->folds[lf_below(random, (uint32_t)library->n_folds)]);
+    l->law = lf_below(random, 2) ? PP_LAW_SCAN : PP_LAW_FOLD;
+    for (uint32_t i = 0; i < folds; i++) {
+        l->own[i] = library->folds[lf_below(random, (uint32_t)library->n_folds)];
+        l->own[i].law = l->law;
+        add_fold(random, l, &l->own[i]);
+    }
+    l->widest = l->law == PP_LAW_SCAN ? 64 : l->widest; /* states are what they are */
+    for (uint32_t left = lf_below(random, 4); l->law == PP_LAW_SCAN && left > 0; left--) add_row(random, l);
     add_outputs(random, l);
     l->loop.hash = pp_loop_hash(&l->loop);
 }

@@ -142,6 +142,37 @@ Test(loop, folds_print_and_verify_and_are_part_of_the_hash)
     cr_assert_neq(pp_loop_hash(&s.loop), hash);
 }
 
+Test(loop, scans_print_and_verify_and_are_part_of_the_hash)
+{
+    for (int i = 0; i < 5; i++) {
+        sample s;
+        pp_loop_fold fold;
+        pp_fold scan = sum;
+        pp_text text = {0};
+        pp_error err = {0};
+        make_fold(&s, &fold);
+        const uint64_t hash = s.loop.hash;
+        scan.law = PP_LAW_SCAN;
+        fold.fold = &scan;
+        pp_stream in[4];
+        memcpy(in, s.in, s.loop.n_in * sizeof *in);
+        fold.first = s.loop.n_in, fold.carry[0] = s.loop.n_in + 1;
+        in[fold.first] = (pp_stream){.dtype = PPTO_I64, .kind = PP_STREAM_ROW};
+        in[fold.carry[0]] = (pp_stream){.dtype = i == 1 ? PPTO_F64 : PPTO_F32, .kind = PP_STREAM_ROW};
+        s.loop.in = in, s.loop.n_in += i == 2 ? 1 : 2;
+        s.code[5] = (pp_instr){.op = PP_SCANNED, .dtype = i == 3 ? PPTO_F64 : PPTO_F32, .a = i == 4};
+        s.loop.n_code = 6;
+        s.loop.hash = pp_loop_hash(&s.loop);
+        cr_expect_neq(s.loop.hash, hash);
+        cr_expect_eq(pp_loop_verify(&s.loop, &err), i == 0 ? PPTO_OK : PPTO_E_INTERNAL, "case %d: %s", i,
+                     err.text);
+        if (i == 0) pp_loop_print(&s.loop, &text);
+        cr_expect(i > 0 || strstr(text.at, "scanned 0.0\n    scan lift same join plus: v4 from in") != NULL,
+                  "%s", text.at);
+        pp_text_free(&text);
+    }
+}
+
 Test(loop, verifier_refuses_folds_that_do_not_fit)
 {
     for (int i = 0; i < 5; i++) {
