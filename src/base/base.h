@@ -32,6 +32,7 @@ ppto_status pp_fail(pp_error *err, ppto_status code, const char *format, ...) PP
  * quota or file size limit is reached, else E_IO. */
 ppto_status pp_fail_errno(pp_error *err, const char *what, int number);
 ppto_status pp_errno_status(int number);
+/* Makes it a record of no failure, whatever it was; the text is not zeroed, which `= {0}` would do. */
 void pp_error_clear(pp_error *err);
 /* "file:line" or "file:line:column" in out, "" when the place is not known; gives out. */
 enum { PP_SITE_ROOM = 320 };

@@ -265,6 +265,7 @@ ppto_status ppto_program_bind_at(ppto_site site, ppto_program *p, size_t i, ppto
     if (array && array->ctx != p->ctx)
         return pp_report_new(PPTO_E_VALUE, "bind: the array belongs to another context");
     PP_TRY(free_to_use(p, "bind"));
+    p->settled = false;
     replace(site, &p->inputs[i], array);
     return PPTO_OK;
 }
@@ -288,6 +289,7 @@ ppto_status ppto_program_donate(ppto_program *p, size_t i, bool donate)
 {
     if (!p || i >= p->plan->inputs.n) return pp_report_new(PPTO_E_VALUE, "donate: there is no input %zu", i);
     PP_TRY(free_to_use(p, "donate"));
+    p->settled = false;
     p->donated[i] = donate;
     return PPTO_OK;
 }
@@ -307,6 +309,7 @@ ppto_status ppto_program_bind_output_at(ppto_site site, ppto_program *p, size_t 
         return pp_report_new(PPTO_E_VALUE,
                              "bind: an output must be a row-major array of the program's context");
     PP_TRY(free_to_use(p, "bind"));
+    p->settled = false;
     replace(site, &p->outputs[i], array);
     if (array) {
         pp_free(p->sinks[i]);
@@ -329,6 +332,7 @@ ppto_status ppto_program_bind_sink(ppto_program *p, size_t i, const char *path)
         return pp_report_new(PPTO_E_VALUE, "bind: %.200s: %s", path, why.text);
     char *own = path ? pp_strdup(path) : NULL;
     if (path && !own) return pp_report_new(PPTO_E_NOMEM, "out of memory");
+    p->settled = false;
     pp_free(p->sinks[i]);
     p->sinks[i] = own;
     forget_sink(p, i);
@@ -374,8 +378,9 @@ static ppto_status enter(ppto_program *p, pp_ticket **ticket, pp_error *err)
 
 ppto_status ppto_program_run_at(ppto_site site, ppto_program *p, ppto_array **outputs)
 {
-    pp_error err = {0};
+    pp_error err;
     pp_ticket own, *ticket = &own;
+    pp_error_clear(&err);
     if (!p) return pp_report_new(PPTO_E_VALUE, "run: the program is NULL");
     if (p->sync && pp_dispatch_inside())
         return pp_report_new(PPTO_E_WOULD_DEADLOCK, "run: from inside a run or a callback");

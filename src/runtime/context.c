@@ -70,8 +70,9 @@ bool pp_context_forked(const ppto_context *ctx)
 
 ppto_status pp_context_refuses(const ppto_context *ctx)
 {
-    pp_error err = {0};
+    pp_error err;
     if (!pp_context_forked(ctx)) return PPTO_OK;
+    pp_error_clear(&err);
     (void)pp_context_check(ctx, &err);
     return pp_report(&err);
 }

@@ -63,7 +63,7 @@ static void *place_of(pp_run_state *r, const pp_bound *bound)
     return (char *)r->slab + r->in->layout.offset[bound->which];
 }
 
-static ppto_status bind_groups(pp_run_state *r)
+ppto_status pp_run_bind_groups(pp_run_state *r)
 {
     for (size_t g = 0; g < r->plan->fused.groups.n; g++) {
         pp_instance_group *group = &r->in->groups[g];
@@ -99,12 +99,13 @@ static void tell_failure(pp_run_state *r, uint32_t step, ppto_status status, con
     pp_text_free(&where);
 }
 
-static ppto_status dispatch(pp_run_state *r)
+ppto_status pp_run_dispatch(pp_run_state *r)
 {
     ppto_program *p = r->p;
     uint32_t failed = UINT32_MAX;
-    pp_error inner = {0};
+    pp_error inner;
     pp_run_options options = {.log = p->log_on ? p->log.at : NULL, .log_cap = p->log.cap, .log_n = &p->log_n};
+    pp_error_clear(&inner);
     p->log_n = 0;
     r->in->sync = p->sync;
     r->in->program = p;
@@ -233,7 +234,7 @@ static ppto_status check_sinks(const pp_run_state *r)
     return PPTO_OK;
 }
 
-static ppto_status take_slab(pp_run_state *r)
+ppto_status pp_run_take_slab(pp_run_state *r)
 {
     ppto_status status = pp_pool_take_placed(r->p->ctx->pool, (size_t)r->in->layout.bytes, r->in->lies,
                                              &r->in->slab, &r->slab, r->err);
@@ -245,6 +246,7 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
 {
     pp_pool *pool = r->p->ctx->pool;
     pp_pool_counters before, after;
+    r->p->settled = false;
     r->p->stats.pieces = 0;
     if (!r->p->whole) PP_TRY(check_sinks(r));
     if (r->p->sync) PP_TRY(before_reading(r));
@@ -272,11 +274,11 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
                     pp_run_owned_bytes(r->p->outputs, r->plan->flat.outputs.n) + r->in->scratch_bytes;
     pp_pool_reset_peak(pool);
     for (size_t i = 0; i < r->plan->flat.outputs.n; i++) PP_TRY(pp_run_find_result(r, i));
-    PP_TRY(take_slab(r));
-    PP_TRY(bind_groups(r));
+    PP_TRY(pp_run_take_slab(r));
+    PP_TRY(pp_run_bind_groups(r));
     if (r->ticket) pp_admission_settle(r->p->ctx, r->ticket);
     if (r->p->sync) r->p->sync->defers = pp_run_writes_after(r);
-    ppto_status status = dispatch(r);
+    ppto_status status = pp_run_dispatch(r);
     pp_run_let_go(r);
     status = pp_run_keep_files(r, status);
     if (r->partly) pp_run_hand_over(r, outputs);
@@ -285,6 +287,7 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
     r->p->stats.measured_peak_bytes = after.peak_bytes - before.current_bytes + held;
     r->p->stats.copied_bytes = r->copied;
     count_launches(r);
+    pp_run_settle(r);
     pp_run_hand_over(r, outputs);
     return status;
 }
@@ -334,7 +337,9 @@ static ppto_status run_entered(ppto_program *p, ppto_array **outputs, const pp_r
 ppto_status pp_run_program(ppto_program *p, ppto_array **outputs, const pp_run_control *control,
                            pp_ticket *ticket, pp_error *err)
 {
-    ppto_status status = run_entered(p, outputs, control, ticket, err);
+    ppto_status status = pp_run_is_settled(p, outputs, control, ticket)
+                             ? pp_run_again(p, control, err)
+                             : run_entered(p, outputs, control, ticket, err);
     if (status != PPTO_OK) pp_fail(err, status, "%s", ppto_status_text(status));
     if (ticket) pp_admission_leave(p->ctx, ticket);
     if (p->sync) pp_sync_leave(p->sync, err);

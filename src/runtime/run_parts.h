@@ -30,6 +30,21 @@ bool pp_run_is_there(const pp_run_state *r, size_t output);
 /* Results that are the same value twice, and arrays of the caller that an input lies in. */
 void pp_run_hand_over(pp_run_state *r, ppto_array **outputs);
 
+/* Memory between kernels: r->slab, which the caller gives back. */
+ppto_status pp_run_take_slab(pp_run_state *r);
+/* Pointers and numbers, to all launches: r->slab is there, and where results go is known. */
+ppto_status pp_run_bind_groups(pp_run_state *r);
+ppto_status pp_run_dispatch(pp_run_state *r); /* runs what is bound; tells where it failed */
+
+/* ---- run_again.c ---- */
+
+/* After a run: whether the next one may be pp_run_again. */
+void pp_run_settle(const pp_run_state *r);
+bool pp_run_is_settled(const ppto_program *p, ppto_array **outputs, const pp_run_control *control,
+                       const pp_ticket *ticket);
+/* The last run once more; the program is settled. */
+ppto_status pp_run_again(ppto_program *p, const pp_run_control *control, pp_error *err);
+
 /* ---- run_memory.c ---- */
 
 /* Bytes of the arrays that ppto owns, each counted once. */

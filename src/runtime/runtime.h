@@ -474,6 +474,7 @@ struct ppto_program {
     volatile int cancel;  /* set by ppto_program_cancel and ppto_run_cancel; cleared when a run takes it */
     const volatile int *stop; /* its own cancel, or that of the program it is a part of */
     bool whole;               /* never piece by piece: a part of a region */
+    bool settled, rebinds; /* run_again.c: the next run is the last one again; it binds anew all the same */
     bool uncounted; /* its scratch is the heap's: it makes data, which takes no more than their array */
     pp_instance *instance;
     ppto_stats stats;
