@@ -41,7 +41,45 @@ static void add_bytes(pp_text *text, const char *bytes, size_t n)
     text->at[text->n] = '\0';
 }
 
-void pp_text_addv(pp_text *text, const char *format, va_list args)
+static void add_number(pp_text *text, unsigned value)
+{
+    char digits[16];
+    size_t at = sizeof digits;
+    do digits[--at] = (char)('0' + value % 10);
+    while ((value /= 10) != 0);
+    add_bytes(text, digits + at, sizeof digits - at);
+}
+
+typedef struct arguments { /* so that they can be passed on and come back read */
+    va_list at;
+} arguments;
+
+/* What most formats are made of: text, %s, %c and %u. Gives where it stopped: at the end, or before a
+ * directive that is left to vsnprintf, with its arguments next. */
+static const char *add_plain(pp_text *text, const char *format, arguments *args)
+{
+    for (;; format += 2) {
+        const char *next = strchr(format, '%');
+        const size_t n = next != NULL ? (size_t)(next - format) : strlen(format);
+        add_bytes(text, format, n);
+        format += n;
+        if (format[0] == '\0') return format;
+        if (format[1] == 's') {
+            const char *word = va_arg(args->at, const char *);
+            if (word == NULL) word = "(null)";
+            add_bytes(text, word, strlen(word));
+        } else if (format[1] == 'c') {
+            const char byte = (char)va_arg(args->at, int);
+            add_bytes(text, &byte, 1);
+        } else if (format[1] == 'u') {
+            add_number(text, va_arg(args->at, unsigned));
+        } else {
+            return format;
+        }
+    }
+}
+
+static void add_formatted(pp_text *text, const char *format, va_list args)
 {
     if (!reserve(text, 0)) return;
     va_list again;
@@ -57,6 +95,15 @@ void pp_text_addv(pp_text *text, const char *format, va_list args)
     if (!text->failed) text->n += (size_t)length;
     text->at[text->n] = '\0';
     va_end(again);
+}
+
+void pp_text_addv(pp_text *text, const char *format, va_list args)
+{
+    arguments rest;
+    va_copy(rest.at, args);
+    format = add_plain(text, format, &rest);
+    if (*format != '\0') add_formatted(text, format, rest.at);
+    va_end(rest.at);
 }
 
 void pp_text_add(pp_text *text, const char *format, ...)
