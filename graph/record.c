@@ -4,11 +4,15 @@
  * wrong is wrong here.
  *
  * A call that was seen before costs a hash and a comparison of its key; nothing is allocated but the node.
- * record_expansion.c makes an expansion. */
+ * One of tensors alone, in order, is not even bound: its key is known from their types. record_expansion.c
+ * makes an expansion. */
 #include <string.h>
 
 #include "graph/library_impl.h"
 #include "graph/record_parts.h"
+
+#define TENSOR_KEY (UINT64_C(1) << 60) /* words of a key, beside those of pp_value_key */
+#define LIST_KEY (UINT64_C(2) << 60)
 
 /* ---- literals -------------------------------------------------------------------------------------- */
 
@@ -77,7 +81,7 @@ static ppto_status key_operand(pp_recording *c, pp_value *value)
     if (value->kind != PP_V_REF && !c->literal) PP_TRY(pp_graph_number(graph, value, c->site, value));
     if (value->kind != PP_V_REF) return pp_value_key(c->ev.sizes, value, true, &graph->key);
     PP_TRY(pp_vec_push(&graph->refs, value->u.ref));
-    return pp_vec_push(&graph->key, UINT64_C(1) << 60 | pp_graph_type(graph, value->u.ref));
+    return pp_vec_push(&graph->key, TENSOR_KEY | pp_graph_type(graph, value->u.ref));
 }
 
 static ppto_status key_operands(pp_recording *c, pp_value *list)
@@ -86,7 +90,7 @@ static ppto_status key_operands(pp_recording *c, pp_value *list)
     PP_TRY(pp_eval_items(&c->ev, list->n, &items));
     if (list->n != 0) memcpy(items, list->u.items, list->n * sizeof *items);
     list->u.items = items;
-    PP_TRY(pp_vec_push(&c->graph->key, UINT64_C(2) << 60 | list->n));
+    PP_TRY(pp_vec_push(&c->graph->key, LIST_KEY | list->n));
     for (uint32_t i = 0; i < list->n; i++) PP_TRY(key_operand(c, &items[i]));
     return PPTO_OK;
 }
@@ -141,11 +145,11 @@ static ppto_status find_expansion(pp_recording *c, const pp_expansion **out)
 
 /* ---- nodes ----------------------------------------------------------------------------------------- */
 
-static ppto_status add_node(pp_recording *c, const pp_expansion *x, uint32_t *id)
+static ppto_status add_node(pp_graph *graph, const char *called_as, ppto_site site, const pp_expansion *x,
+                            uint32_t *id)
 {
-    pp_graph *graph = c->graph;
-    pp_node node = {.kind = PP_N_CALL, .site = c->site, .u.expansion = x, .hash = x->hash};
-    node.called_as = c->called_as;
+    pp_node node = {
+        .kind = PP_N_CALL, .called_as = called_as, .site = site, .u.expansion = x, .hash = x->hash};
     if (graph->streams.n != 0) pp_graph_place(graph, &node, graph->refs.at, graph->refs.n);
     for (size_t i = 0; i < graph->refs.n; i++) {
         node.hash = pp_hash_mix(node.hash, graph->nodes.at[graph->refs.at[i].node].hash);
@@ -156,36 +160,94 @@ static ppto_status add_node(pp_recording *c, const pp_expansion *x, uint32_t *id
     return PPTO_OK;
 }
 
-/* What the library knows of the definition, and a name that lives as long as the graph. */
-static ppto_status look_up(pp_recording *c)
+/* Does it take tensors alone, one for each parameter? */
+static bool takes_tensors(const pp_definition *definition)
 {
-    pp_recent *r =
-        &c->graph->recent[((uintptr_t)c->definition >> 5 ^ (uintptr_t)c->called_as >> 1) % PP_RECENT];
-    bool same = r->definition == c->definition && r->given == c->called_as;
-    if (!same || strcmp(r->called_as, c->called_as) != 0) {
-        r->definition = c->definition;
-        r->given = c->called_as;
-        r->literal = pp_library_literal(c->graph->library, c->definition);
-        r->called_as = pp_graph_word(c->graph, c->called_as);
-        if (r->called_as == NULL) {
-            r->definition = NULL;
-            return PPTO_E_NOMEM;
-        }
-    }
-    c->literal = r->literal;
-    c->called_as = r->called_as;
-    return PPTO_OK;
+    bool yes = !definition->is_fold;
+    for (size_t i = 0; i < definition->n_params; i++)
+        yes =
+            yes && pp_param_is_tensor(&definition->param[i]) && definition->param[i].spec != PP_SPEC_TENSORS;
+    return yes;
 }
+
+/* What the library knows of the definition, and a name that lives as long as the graph. NULL: out of memory.
+ */
+static pp_recent *look_up(pp_graph *graph, const pp_definition *definition, const char *called_as)
+{
+    pp_recent *r = &graph->recent[((uintptr_t)definition >> 5 ^ (uintptr_t)called_as >> 1) % PP_RECENT];
+    bool same = r->definition == definition && r->given == called_as;
+    if (same && strcmp(r->called_as, called_as) == 0) return r;
+    r->definition = definition;
+    r->given = called_as;
+    r->literal = pp_library_literal(graph->library, definition);
+    r->tensors = takes_tensors(definition) ? (uint32_t)definition->n_params : PP_NONE;
+    r->last = NULL;
+    r->called_as = pp_graph_word(graph, called_as);
+    if (r->called_as != NULL) return r;
+    r->definition = NULL;
+    return NULL;
+}
+
+/* ---- calls of tensors that were seen before ---------------------------------------------------------- */
+
+/* Literals whose values the call looks at, or is to check, go the long way. */
+static bool is_plain(const pp_graph *graph, const pp_recent *recent, const pp_expansion *x)
+{
+    for (size_t k = 0; k < graph->refs.n; k++)
+        if (graph->nodes.at[graph->refs.at[k].node].kind == PP_N_LITERAL &&
+            (recent->literal || x->fits[k] != 0))
+            return false;
+    return true;
+}
+
+/* Are these the operands it was made for? */
+static bool is_for(const pp_graph *graph, const pp_expansion *x)
+{
+    for (size_t k = 0; k < graph->refs.n; k++)
+        if (x->key[k + 1] != (TENSOR_KEY | pp_graph_type(graph, graph->refs.at[k]))) return false;
+    return true;
+}
+
+/* NULL: none is there yet. */
+static const pp_expansion *find_known(pp_graph *graph, const pp_definition *definition, pp_recent *recent)
+{
+    uint32_t at;
+    if (recent->last != NULL && is_for(graph, recent->last)) return recent->last;
+    graph->key.n = 0;
+    if (pp_vec_reserve(&graph->key, graph->refs.n + 1) != PPTO_OK) return NULL;
+    graph->key.at[graph->key.n++] = (uint64_t)(uintptr_t)definition;
+    for (size_t k = 0; k < graph->refs.n; k++)
+        graph->key.at[graph->key.n++] = TENSOR_KEY | pp_graph_type(graph, graph->refs.at[k]);
+    if (!pp_map_find(&graph->by_key, hash_key(&graph->key), same_key, graph, &at)) return NULL;
+    recent->last = graph->expansions.at[at];
+    return recent->last;
+}
+
+bool pp_graph_record_known(pp_graph *graph, const pp_definition *definition, const char *called_as,
+                           ppto_site site, uint32_t *node, ppto_status *status)
+{
+    pp_recent *recent = look_up(graph, definition, called_as);
+    if (recent == NULL || recent->tensors != graph->refs.n) return false;
+    const pp_expansion *x = find_known(graph, definition, recent);
+    if (x == NULL || !is_plain(graph, recent, x)) return false;
+    *status = add_node(graph, recent->called_as, site, x, node);
+    return true;
+}
+
+/* ---- any call ---------------------------------------------------------------------------------------- */
 
 static ppto_status record(pp_recording *c, const pp_given *given, size_t n, uint32_t *node)
 {
     const pp_expansion *x;
-    PP_TRY(look_up(c));
+    const pp_recent *recent = look_up(c->graph, c->definition, c->called_as);
+    if (recent == NULL) return PPTO_E_NOMEM;
+    c->literal = recent->literal;
+    c->called_as = recent->called_as;
     PP_TRY(pp_eval_bind(&c->ev, c->definition, given, n, c->bound));
     PP_TRY(make_key(c));
     PP_TRY(find_expansion(c, &x));
     PP_TRY(check_literals(c, x));
-    return add_node(c, x, node);
+    return add_node(c->graph, c->called_as, c->site, x, node);
 }
 
 ppto_status pp_graph_record(pp_graph *graph, const pp_definition *definition, const char *called_as,
