@@ -4,6 +4,7 @@
  *   latency [THREADS]          THREADS: workers of the context, default all the machine allows
  *
  * cached-chain    one run of a program that is bound already: 10 operators on 64 elements
+ * anew-chain      the same chain recorded, looked up, run into a new array and given back, each time
  * first-result    record, plan, compile and run a chain of 10 operators no plan exists for, in a warm process
  * record          one node of a chain of 10,000 operators
  * context-create  a context, created and destroyed; then also with the first result of `1 + 1` in it
@@ -97,12 +98,39 @@ static void cached_chain(ppto_context *ctx)
         for (int r = 0; r < RUNS; r++) expect(ctx, ppto_program_run(program, NULL) == PPTO_OK, "run");
         s.at[i] = (now() - start) / RUNS;
     }
-    report("cached-chain", "us", 1e6, 4, &s);
+    report("cached-chain", "us", 1e6, 0.5, &s);
     ppto_array_release(out);
     ppto_array_release(y);
     ppto_array_release(x);
     ppto_program_destroy(program);
     ppto_graph_destroy(graph);
+}
+
+static void one_anew(ppto_context *ctx, ppto_array *x, ppto_array *y)
+{
+    ppto_array *out = NULL;
+    ppto_graph *graph = ppto_graph_create(ctx);
+    expect(ctx, ppto_eval(chain(graph), &out, "x", x, "y", y, NULL) == PPTO_OK, "eval");
+    ppto_array_release(out);
+    ppto_graph_destroy(graph);
+}
+
+static void anew_chain(ppto_context *ctx)
+{
+    enum { RUNS = 50, BATCHES = 100 };
+    const int64_t shape[] = {ELEMENTS};
+    samples s = {.n = BATCHES};
+    ppto_array *x = ppto_array_fill(ctx, PPTO_F32, 1, shape, "uniform(0.1,1)", "x");
+    ppto_array *y = ppto_array_fill(ctx, PPTO_F32, 1, shape, "uniform(0.1,1)", "y");
+    expect(ctx, x != NULL && y != NULL, "arrays");
+    for (size_t i = 0; i < BATCHES; i++) {
+        const double start = now();
+        for (int r = 0; r < RUNS; r++) one_anew(ctx, x, y);
+        s.at[i] = (now() - start) / RUNS;
+    }
+    report("anew-chain", "us", 1e6, 3, &s);
+    ppto_array_release(y);
+    ppto_array_release(x);
 }
 
 /* ---- a first result ------------------------------------------------------------------------------------ */
@@ -149,7 +177,7 @@ static void first_result(ppto_context *ctx)
         const double seconds = one_first_result(ctx, i * STEP % 1048573u, x, y);
         if (i >= WARM) s.at[i - WARM] = seconds;
     }
-    report("first-result", "us", 1e6, 300, &s);
+    report("first-result", "us", 1e6, 100, &s);
     ppto_array_release(y);
     ppto_array_release(x);
 }
@@ -169,7 +197,7 @@ static void record(ppto_context *ctx)
         expect(ctx, ppto_graph_error(graph) == PPTO_OK && z != NULL, "record");
         ppto_graph_destroy(graph);
     }
-    report("record", "ns per node", 1e9, 200, &s);
+    report("record", "ns per node", 1e9, 100, &s);
 }
 
 /* ---- contexts ------------------------------------------------------------------------------------------ */
@@ -204,6 +232,7 @@ int main(int argc, char **argv)
     const int threads = argc > 1 ? atoi(argv[1]) : 0;
     ppto_context *ctx = new_context(threads);
     cached_chain(ctx);
+    anew_chain(ctx);
     first_result(ctx);
     record(ctx);
     ppto_context_destroy(ctx);
