@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Machine code is kept on disk: of a second process every loop comes from there, with the same result; damage and
-a folder that is not ours alone only cost the time to compile. Usage: second_run.py PPTO"""
+"""Machine code is kept on disk: of a second process every loop comes from there, with the same result; damage, a
+folder that is not ours alone and processes that start at once only cost the time to compile.
+Usage: second_run.py PPTO [--in FOLDER]"""
 import glob
 import json
 import os
@@ -60,6 +61,44 @@ def damage(folder):
                 f.write(data)
 
 
+def check_at_once(ppto, work, first):
+    """Processes that want the same code of an empty folder at the same time."""
+    for round_number in range(3):
+        folder = os.path.join(work, f"cold{round_number}")
+        env = dict(os.environ, PPTO_TIER="jit", PPTO_CACHE_DIR=folder)
+        started = []
+        for k in range(8):
+            out = os.path.join(work, f"at-once{k}.npy")
+            command = [ppto, "run", TEXTS[k % 2], "x=f32[70,300]:random(3)", "-o", out]
+            started.append((k % 2, out, subprocess.Popen(command, env=env)))
+        for text, out, process in started:
+            assert process.wait(timeout=60) == 0
+            with open(out, "rb") as f:
+                assert f.read() == first[text], TEXTS[text]
+        assert check(ppto, folder, work, None) == first
+        assert check(ppto, folder, work, True) == first
+
+
+def check_no_exec(ppto, work):
+    """A folder of a file system that nothing may be executed from does as well. Where one can be mounted."""
+    folder = os.path.join(work, "noexec")
+    os.mkdir(folder, 0o700)
+    script = 'mount -t tmpfs -o noexec,mode=700 none "$1" 2>/dev/null || exit 77; exec "$2" "$3" "$4" --in "$1"'
+    try:
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", folder, sys.executable, __file__, ppto],
+                              stderr=subprocess.PIPE, text=True, check=False)
+    except FileNotFoundError:
+        return
+    refused = done.returncode == 77 or done.stderr.startswith("unshare:")
+    assert refused or done.returncode == 0, done.stderr
+
+
+def check_in(ppto, folder):
+    with tempfile.TemporaryDirectory() as work:
+        first = check(ppto, folder, work, False)
+        assert check(ppto, folder, work, True) == first
+
+
 def main(ppto):
     with tempfile.TemporaryDirectory() as work:
         folder = os.path.join(work, "cache")
@@ -71,6 +110,11 @@ def main(ppto):
         assert check(ppto, folder, work, True) == first
         os.chmod(folder, 0o777)
         assert check(ppto, folder, work, False) == first
+        check_at_once(ppto, work, first)
+        check_no_exec(ppto, work)
 
 
-main(sys.argv[1])
+if sys.argv[2:3] == ["--in"]:
+    check_in(sys.argv[1], sys.argv[3])
+else:
+    main(sys.argv[1])

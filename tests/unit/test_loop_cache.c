@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -244,6 +245,63 @@ Test(loop_cache, nowhere_to_write_is_no_failure)
     setenv("PPTO_CACHE_DIR", "/dev/null", 1);
     put(&s);
     cr_assert_not(get(&s));
+}
+
+/* In a child, where it may become another user and have limits of its own. 0: as it should be. */
+static int in_child(int (*fn)(void))
+{
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) _exit(fn());
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int read_only(void)
+{
+    sample s, other;
+    make(&s, 1), make(&other, 2);
+    if (geteuid() == 0 && setuid(65534) != 0) return 2;
+    put(&other);
+    return get(&s) && !get(&other) ? 0 : 1;
+}
+
+Test(loop_cache, a_folder_that_is_read_only_gives_what_is_there)
+{
+    sample s;
+    char path[512], parent[80];
+    make(&s, 1);
+    put(&s);
+    cr_assert_eq(only_file(path), 1);
+    snprintf(parent, sizeof parent, "%s/a", base);
+    if (geteuid() == 0) { /* root writes where it likes */
+        cr_assert_eq(chmod(base, 0711) | chmod(parent, 0711), 0);
+        cr_assert_eq(chown(path, 65534, 65534) | chown(folder, 65534, 65534), 0);
+    }
+    cr_assert_eq(chmod(folder, 0500), 0);
+    cr_assert_eq(in_child(read_only), 0);
+    cr_assert_eq(chmod(folder, 0700), 0);
+}
+
+static int full_disk(void)
+{
+    const struct rlimit none = {0, 0};
+    sample s;
+    make(&s, 1);
+    if (signal(SIGXFSZ, SIG_IGN) == SIG_ERR || setrlimit(RLIMIT_FSIZE, &none) != 0) return 2;
+    put(&s);
+    return get(&s) ? 1 : 0;
+}
+
+Test(loop_cache, a_full_disk_leaves_nothing_and_is_no_failure)
+{
+    sample s;
+    char path[512];
+    make(&s, 2);
+    put(&s);
+    cr_assert_eq(in_child(full_disk), 0);
+    cr_assert_eq(only_file(path), 1, "what could not be written is there");
+    cr_assert(get(&s));
 }
 
 /* Puts and gets without end; exit status 1 when it got something wrong. */
