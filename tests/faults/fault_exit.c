@@ -15,7 +15,7 @@
 #include "ppto/ops.h"
 #include "ppto/ppto.h"
 
-enum { ELEMENTS = 4000000, PATIENCE_S = 60, TIMES = 4, CODE = 7 };
+enum { ELEMENTS = 4000000, PATIENCE_S = 300, TIMES = 4, CODE = 7 };
 
 typedef enum end_kind { FROM_MAIN, FROM_CALLBACK, FROM_THREAD, QUICK, BY_SIGNAL, END_KINDS } end_kind;
 

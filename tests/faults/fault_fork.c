@@ -20,7 +20,7 @@
 #include "ppto/ppto.h"
 #include "ppto/trace.h"
 
-enum { ELEMENTS = 300000, PATIENCE_S = 60, DURING = 12 };
+enum { ELEMENTS = 300000, PATIENCE_S = 300, DURING = 12 };
 
 typedef struct scene { /* all a program may hold when it forks */
     ppto_context *ctx;
