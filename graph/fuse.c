@@ -173,6 +173,7 @@ static ppto_status fuse_all(pp_fuser *f)
     }
     for (uint32_t id = 0; id < flat->prims.n; id++) measure_prim(f, id);
     PP_TRY(walk(f));
+    if (f->optimise) PP_TRY(pp_fuse_chains(f));
     PP_TRY(pp_fuse_order(f->out, flat->prims.n));
     return pp_sizes_status(pp_types_sizes(flat->types));
 }
@@ -186,14 +187,20 @@ ppto_status pp_fuse(const pp_flat *flat, bool optimise, pp_fused *out)
     return status;
 }
 
+static void free_group(pp_group *g)
+{
+    pp_vec_free(&g->roots);
+    pp_vec_free(&g->heavies);
+    pp_vec_free(&g->members);
+    pp_vec_free(&g->needs);
+    pp_vec_free(&g->locals);
+}
+
 void pp_fused_free(pp_fused *fused)
 {
     for (size_t i = 0; i < fused->groups.n; i++) {
-        pp_group *g = &fused->groups.at[i];
-        pp_vec_free(&g->roots);
-        pp_vec_free(&g->heavies);
-        pp_vec_free(&g->members);
-        pp_vec_free(&g->needs);
+        for (uint32_t k = 0; k < fused->groups.at[i].n_parts; k++) free_group(&fused->groups.at[i].parts[k]);
+        free_group(&fused->groups.at[i]);
     }
     pp_vec_free(&fused->groups);
     pp_vec_free(&fused->missed);

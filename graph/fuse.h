@@ -49,8 +49,15 @@ typedef struct pp_heavy { /* a REDUCE, SCAN or CONTRACT computed inside */
     pp_imap *operand[2]; /* of its operands (REDUCE, SCAN: [0] for all) */
 } pp_heavy;
 
-typedef struct pp_group {
-    pp_frame frame;
+typedef struct pp_group_local { /* a value that only parts of a chain read */
+    uint32_t prim;
+    uint8_t rows; /* its first so many dims are the rows of the chain */
+} pp_group_local;
+
+typedef struct pp_group pp_group;
+struct pp_group {
+    pp_frame
+        frame; /* CHAIN: what follows up to `leaves` is that of its parts together, the axes the last one's */
     uint32_t stream, level; /* of all it computes */
     pp_axes axes;
     uint8_t role[PP_FRAME_MAX_AXES]; /* pp_axis_role of every axis */
@@ -63,7 +70,11 @@ typedef struct pp_group {
     PP_VEC(uint32_t) members; /* compute prims inside, ascending after fusion */
     PP_VEC(uint32_t) needs;   /* groups whose stored values it reads */
     uint32_t leaves;          /* how many loads it may need */
-} pp_group;
+    pp_group *parts;          /* of a CHAIN, in an order that can be run; in the arena of the fused graph */
+    uint32_t n_parts;
+    PP_VEC(pp_group_local) locals; /* ascending prim */
+    bool absorbed;                 /* while fusing: it is part of another group */
+};
 
 typedef struct pp_fused {
     PP_VEC(pp_group) groups; /* in an order that can be run */

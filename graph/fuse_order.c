@@ -47,7 +47,17 @@ static int by_number(const void *a, const void *b)
         if ((list).n > 1) qsort((list).at, (list).n, sizeof *(list).at, by_number);                          \
     } while (0)
 
-_Static_assert(offsetof(pp_root, prim) == 0 && offsetof(pp_heavy, prim) == 0, "ASCEND sorts by prim");
+_Static_assert(offsetof(pp_root, prim) == 0 && offsetof(pp_heavy, prim) == 0 &&
+                   offsetof(pp_group_local, prim) == 0,
+               "ASCEND sorts by prim");
+
+/* What lowering looks at. */
+static void tidy_part(pp_group *part)
+{
+    ASCEND(part->members);
+    ASCEND(part->roots);
+    ASCEND(part->heavies);
+}
 
 /* Needs are renumbered. returns E_INTERNAL when one does not come before its group */
 static ppto_status tidy(pp_fused *out, const uint32_t *place)
@@ -63,6 +73,8 @@ static ppto_status tidy(pp_fused *out, const uint32_t *place)
         ASCEND(g->members);
         ASCEND(g->roots);
         ASCEND(g->heavies);
+        ASCEND(g->locals);
+        for (uint32_t k = 0; k < g->n_parts; k++) tidy_part(&g->parts[k]);
     }
     return status;
 }
@@ -77,8 +89,9 @@ ppto_status pp_fuse_order(pp_fused *out, size_t n_prims)
     ppto_status status = s.sorted && s.place && s.stack && s.at ? PPTO_OK : PPTO_E_NOMEM;
     if (status == PPTO_OK) {
         for (size_t i = n; i-- > 0;) /* groups were made consumers first */
-            if (!s.place[i]) place_group(out, &s, (uint32_t)i);
-        if (n) memcpy(out->groups.at, s.sorted, n * sizeof *s.sorted);
+            if (!s.place[i] && !out->groups.at[i].absorbed) place_group(out, &s, (uint32_t)i);
+        out->groups.n = s.done;
+        if (s.done) memcpy(out->groups.at, s.sorted, s.done * sizeof *s.sorted);
         for (size_t p = 0; p < n_prims; p++)
             if (out->stored_in[p] != PP_NONE) out->stored_in[p] = s.place[out->stored_in[p]] - 1;
         status = tidy(out, s.place);

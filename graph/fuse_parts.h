@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the parts of fusion share. fuse.c walks the values and decides; fuse_demand.c keeps what is demanded;
  * fuse_group.c knows groups, their axes and who waits for whom; fuse_value.c, fuse_heavy.c place values and
- * reductions (fuse_reduction.c) or products (fuse_contract.c) into groups; fuse_order.c sorts the result.
+ * reductions (fuse_reduction.c) or products (fuse_contract.c) into groups; fuse_chain.c makes one kernel of
+ * groups that follow one another row by row; fuse_order.c sorts the result.
  *
  * While the walk goes on, groups are numbered consumers first and their lists are unsorted. Whatever an arena
  * gives lives as long as pp_fused. A pp_group pointer is good until a group is added. */
@@ -101,6 +102,11 @@ bool pp_group_plain_axes(pp_fuser *f, pp_group *g, const pp_type *type, const pp
 bool pp_group_covers(pp_fuser *f, pp_group *g, const pp_type *type, const pp_imap *map, bool with_inner);
 /* May the value be stored: over all of the frame, or over its outer axes? */
 bool pp_group_can_store(pp_fuser *f, pp_group *g, const pp_type *type, const pp_imap *map);
+
+/* ---- fuse_chain.c ------------------------------------------------------------------------------ */
+
+/* Groups that follow one another row by row, a product among them, become one. */
+ppto_status pp_fuse_chains(pp_fuser *f);
 
 /* ---- fuse_sibling.c ---------------------------------------------------------------------------- */
 

@@ -46,7 +46,7 @@ static ppto_status place_axes(pp_lowerer *l)
 
 static ppto_status lower_group(pp_lowerer *l)
 {
-    for (int i = 0; i < PP_SLOT_FIRST; i++)
+    for (int i = (int)l->out->slots.n; i < PP_SLOT_FIRST; i++)
         PP_TRY(pp_vec_push(&l->out->slots, i == 1 ? PP_SIZE_1 : PP_SIZE_0));
     PP_TRY(place_axes(l));
     PP_TRY(pp_lower_stages(l));
@@ -79,26 +79,39 @@ static void free_lists(pp_lowerer *l)
     pp_vec_free(&l->folds);
 }
 
-ppto_status pp_lower(const pp_flat *flat, const pp_fused *fused, uint32_t group, pp_lowered *out,
-                     pp_error *err)
+bool pp_lower_elsewhere(const pp_lowerer *l, uint32_t prim)
+{
+    const uint32_t home = l->fused->stored_in[prim];
+    if (home != l->group_id) return home != PP_NONE;
+    for (size_t i = 0; i < l->group->roots.n; i++)
+        if (l->group->roots.at[i].prim == prim) return false;
+    return true;
+}
+
+ppto_status pp_lower_program(const pp_flat *flat, const pp_fused *fused, uint32_t id, pp_group *group,
+                             pp_lowered *out, pp_error *err)
 {
     pp_arena temp = {0};
-    memset(out, 0, sizeof *out);
     pp_lowerer *l = pp_calloc(1, sizeof *l);
     if (!l) return PPTO_E_NOMEM;
-    *l = (pp_lowerer){.flat = flat,
-                      .fused = fused,
-                      .group = &fused->groups.at[group],
-                      .group_id = group,
-                      .out = out,
-                      .temp = &temp,
-                      .err = err};
+    *l = (pp_lowerer){
+        .flat = flat, .fused = fused, .group = group, .group_id = id, .out = out, .temp = &temp, .err = err};
     l->ix = (pp_index){&temp, flat->types, &l->group->axes, false};
     out->program = l->program = pp_calloc(1, sizeof *l->program);
     ppto_status status = l->program ? lower_group(l) : PPTO_E_NOMEM;
     free_lists(l);
     pp_free(l);
     pp_arena_free(&temp);
+    return status;
+}
+
+ppto_status pp_lower(const pp_flat *flat, const pp_fused *fused, uint32_t group, pp_lowered *out,
+                     pp_error *err)
+{
+    pp_group *g = &fused->groups.at[group];
+    memset(out, 0, sizeof *out);
+    ppto_status status = g->frame == PP_FRAME_CHAIN ? pp_lower_chain(flat, fused, group, out, err)
+                                                    : pp_lower_program(flat, fused, group, g, out, err);
     return status == PPTO_OK ? PPTO_OK : pp_fail(err, status, "lowering: %s", ppto_status_text(status));
 }
 

@@ -43,8 +43,7 @@ static ppto_status emit_load(pp_lowerer *l, uint32_t prim, const pp_imap *map, b
 static ppto_status emit_linear(pp_lowerer *l, uint32_t prim, const pp_imap *map, uint32_t operand,
                                uint32_t *id)
 {
-    bool stored = l->fused->stored_in[operand] != PP_NONE && l->fused->stored_in[operand] != l->group_id;
-    if (!stored && pp_flat_prim(l->flat, operand)->kind != PP_P_INPUT)
+    if (!pp_lower_elsewhere(l, operand) && pp_flat_prim(l->flat, operand)->kind != PP_P_INPUT)
         return pp_fail(l->err, PPTO_E_INTERNAL, "lowering: the operand of a reshape is not stored");
     pp_imap linear = {.rank = 1, .n_guards = map->n_guards, .guard = map->guard};
     linear.dim = pp_arena_alloc(l->temp, sizeof *linear.dim);
@@ -211,9 +210,7 @@ static ppto_status emit_iota(pp_lowerer *l, const pp_imap *map, uint32_t *id)
 static ppto_status emit_new(pp_lowerer *l, uint32_t prim, pp_imap *map, uint32_t *id)
 {
     const pp_prim *p = pp_flat_prim(l->flat, prim);
-    uint32_t home = l->fused->stored_in[prim];
-    if (p->kind == PP_P_INPUT || (home != PP_NONE && home != l->group_id))
-        return emit_load(l, prim, map, false, NULL, id);
+    if (p->kind == PP_P_INPUT || pp_lower_elsewhere(l, prim)) return emit_load(l, prim, map, false, NULL, id);
     switch (p->kind) {
     case PP_P_IOTA: return emit_iota(l, map, id);
     case PP_P_PERMUTE:

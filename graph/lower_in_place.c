@@ -65,7 +65,9 @@ bool pp_lowered_takes(const pp_lowered *lowered, uint32_t output, uint32_t input
 {
     const pp_program *p = lowered->program;
     const pp_tensor_slot *to = &p->tensors[output], *from = &p->tensors[input];
-    if (p->frame == PP_FRAME_CONTRACT || from->output || lowered->tensors.at[input].linear) return false;
+    if (p->frame == PP_FRAME_CONTRACT || p->frame == PP_FRAME_CHAIN || from->output ||
+        lowered->tensors.at[input].linear)
+        return false;
     if (from->rank != to->rank ||
         ppto_dtype_size((ppto_dtype)from->dtype) != ppto_dtype_size((ppto_dtype)to->dtype))
         return false;

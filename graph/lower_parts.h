@@ -68,6 +68,16 @@ static inline pp_lower_code *pp_lower_now(pp_lowerer *l)
     return &l->stage[l->current];
 }
 
+/* Is the value in memory when this program begins, stored by another group or an earlier part of the chain?
+ */
+bool pp_lower_elsewhere(const pp_lowerer *l, uint32_t prim);
+/* lower.c: one program of the group, which is `id` or a part of it, behind the slots and args there are. */
+ppto_status pp_lower_program(const pp_flat *flat, const pp_fused *fused, uint32_t id, pp_group *group,
+                             pp_lowered *out, pp_error *err);
+/* lower_chain.c: a group of parts. */
+ppto_status pp_lower_chain(const pp_flat *flat, const pp_fused *fused, uint32_t id, pp_lowered *out,
+                           pp_error *err);
+
 /* ---- lower_access.c: enters what is not there yet; gives its number ---------------------------- */
 
 ppto_status pp_lower_slot(pp_lowerer *l, pp_size size, pp_slot *slot);

@@ -34,8 +34,7 @@ static uint32_t member_index(const pp_group *g, uint32_t prim)
 /* First stage in which a prim's value can be had. */
 static uint32_t ready_at(pp_lowerer *l, uint32_t prim)
 {
-    uint32_t home = l->fused->stored_in[prim];
-    if (home != PP_NONE && home != l->group_id) return 0;
+    if (pp_lower_elsewhere(l, prim)) return 0;
     if (pp_flat_prim(l->flat, prim)->kind == PP_P_PART) {
         uint32_t of = pp_flat_operands(l->flat, prim)[0], heavy = heavy_index(l, of);
         if (heavy == PP_NONE) return 0;

@@ -19,7 +19,7 @@
 
 #include "devices/cpu/blocks.h"
 #include "devices/cpu/loop.h"
-#include "devices/device.h"
+#include "devices/part_launches.h"
 
 enum { PP_AXES = 32 };
 #define PP_TILE_BYTES (32u * 1024u)    /* live registers of a tile: they share L1 with what streams through */
@@ -92,9 +92,10 @@ struct pp_kernel {
     struct pp_device *device;
     pp_variant plain, bare; /* bare.program NULL: there is none */
     pp_fcode_list functions;
-    pp_fcode **callee;   /* per callee */
-    pp_fold_code *folds; /* per fold */
-    void **table;        /* per table: its elements in their own width */
+    pp_fcode **callee;              /* per callee */
+    pp_fold_code *folds;            /* per fold */
+    void **table;                   /* per table: its elements in their own width */
+    pp_kernel *part[PP_MOST_PARTS]; /* of a chain, which has nothing of the above but the device */
     pp_arena arena;
 };
 
@@ -344,6 +345,7 @@ typedef struct pp_contract_at {
     int64_t mt, nt; /* macro tile */
     int64_t m_tiles, n_tiles;
     int64_t kc, mc;    /* depth of what is packed; rows of A packed at once */
+    bool keeps_b;      /* all of B stays packed from unit to unit of a batch */
     size_t chain, sum; /* offsets in scratch: the running block, the blocks before */
 } pp_contract_at;
 
@@ -352,7 +354,11 @@ struct pp_launch {
     int64_t *key; /* slots, shapes and strides of the last resize */
     size_t n_key;
     uint32_t workers;
-    bool sized, empty; /* empty: the outer domain has no point */
+    bool sized, empty;          /* empty: the outer domain has no point */
+    bool whole;                 /* asked for: one phase */
+    int64_t block;              /* asked for: so many rows of a product at a time, at full width; 0 */
+    const bool *near;           /* per tensor: it lives in scratch; NULL: none does */
+    struct pp_chained *chained; /* interp_chain.c: of a chain, which uses nothing below but the geometry */
     pp_geometry geometry;
     void *shared;
     uint64_t *args; /* cells with the element in the first bytes */
@@ -431,11 +437,26 @@ void pp_interp_machines_ask(pp_launch *launch);
 void pp_interp_machines_drop(pp_launch *launch);
 void pp_interp_count_code(const pp_launch *launch, pp_code_count *count, pp_text *text);
 
+/* ---- chains (interp_chain.c) ----------------------------------------------------------------- */
+
+struct pp_chained;
+ppto_status pp_interp_chain_create(pp_launch *launch, pp_error *err);
+void pp_interp_chain_destroy(struct pp_chained *chained); /* NULL is fine */
+ppto_status pp_interp_chain_resize(pp_launch *launch, const pp_binding *binding, uint32_t workers,
+                                   pp_error *err);
+ppto_status pp_interp_chain_bind(pp_launch *launch, const pp_binding *binding, void *shared);
+ppto_status pp_interp_chain_run(pp_launch *launch, uint32_t phase, uint32_t task, void *scratch,
+                                pp_error *err, int64_t *position);
+void pp_interp_chain_counted(const pp_launch *launch, uint64_t *reads, uint64_t *writes);
+void pp_interp_chain_count_code(const pp_launch *launch, pp_code_count *count, pp_text *text);
+
 /* ---- running: interp_run.c, interp_count.c; the rest in interp_work.h ------------------------ */
 
 ppto_status pp_interp_run(pp_launch *launch, uint32_t phase, uint32_t task, void *scratch, pp_error *err,
                           int64_t *position);
 void pp_interp_count_start(pp_launch *launch);
+/* Adds what was touched of one tensor. */
+void pp_interp_counted_of(const pp_launch *launch, uint32_t tensor, uint64_t *sum);
 void pp_interp_counted(const pp_launch *launch, uint64_t *reads, uint64_t *writes);
 
 #endif

@@ -23,9 +23,11 @@ ppto_status pp_interp_launch_create(const pp_kernel *kernel, pp_launch **out, pp
     for (uint32_t i = 0; i < p->n_tensors; i++) launch->n_key += 2u * p->tensors[i].rank;
     launch->key = pp_calloc(launch->n_key + 1, sizeof *launch->key);
     launch->args = pp_calloc(p->n_args + 1u, sizeof *launch->args);
-    if (launch->key == NULL || launch->args == NULL) {
+    ppto_status status = launch->key != NULL && launch->args != NULL ? PPTO_OK : no_memory(err);
+    if (status == PPTO_OK && p->frame == PP_FRAME_CHAIN) status = pp_interp_chain_create(launch, err);
+    if (status != PPTO_OK) {
         pp_interp_launch_destroy(launch);
-        return no_memory(err);
+        return status;
     }
     *out = launch;
     return PPTO_OK;
@@ -34,6 +36,7 @@ ppto_status pp_interp_launch_create(const pp_kernel *kernel, pp_launch **out, pp
 void pp_interp_launch_destroy(pp_launch *launch)
 {
     if (launch == NULL) return;
+    pp_interp_chain_destroy(launch->chained);
     pp_interp_machines_drop(launch);
     pp_arena_free(&launch->arena);
     pp_free(launch->key);
@@ -87,9 +90,13 @@ ppto_status pp_interp_resize(pp_launch *launch, const pp_binding *binding, uint3
         launch->sized = false;
         launch->workers = workers;
         launch->geometry = (pp_geometry){0};
-        PP_TRY(size_as(launch, &launch->kernel->plain, binding, workers, &again, err));
-        if (again) PP_TRY(size_as(launch, &launch->kernel->bare, binding, workers, &again, err));
-        pp_interp_machines_ask(launch);
+        if (launch->chained != NULL) {
+            PP_TRY(pp_interp_chain_resize(launch, binding, workers, err));
+        } else {
+            PP_TRY(size_as(launch, &launch->kernel->plain, binding, workers, &again, err));
+            if (again) PP_TRY(size_as(launch, &launch->kernel->bare, binding, workers, &again, err));
+            pp_interp_machines_ask(launch);
+        }
         launch->sized = true;
     }
     *out = launch->geometry;
@@ -127,6 +134,7 @@ static void find_aliases(pp_launch *launch, uint32_t n)
 ppto_status pp_interp_bind(pp_launch *launch, const pp_binding *binding, void *shared)
 {
     if (!launch->sized) return PPTO_E_INTERNAL;
+    if (launch->chained != NULL) return pp_interp_chain_bind(launch, binding, shared);
     const pp_program *p = launch->kernel->plain.program;
     for (uint32_t i = 0; i < p->n_tensors; i++) launch->tensors[i].data = binding->tensors[i].data;
     if (p->n_args > 0) memcpy(launch->args, binding->args, p->n_args * sizeof *launch->args);

@@ -199,6 +199,14 @@ static ppto_status compile(pp_kernel *kernel, pp_error *err)
     return build_bare(kernel, err);
 }
 
+static ppto_status compile_parts(pp_kernel *kernel, pp_error *err)
+{
+    const pp_program *p = kernel->plain.program;
+    for (uint32_t i = 0; i < p->n_parts; i++)
+        PP_TRY(pp_interp_compile(kernel->device, p->parts[i].program, &kernel->part[i], err));
+    return PPTO_OK;
+}
+
 ppto_status pp_interp_compile(pp_device *device, const pp_program *program, pp_kernel **out, pp_error *err)
 {
     *out = NULL;
@@ -206,7 +214,7 @@ ppto_status pp_interp_compile(pp_device *device, const pp_program *program, pp_k
     if (kernel == NULL) return no_memory(err);
     kernel->device = device;
     kernel->plain.program = program;
-    ppto_status status = compile(kernel, err);
+    ppto_status status = program->frame == PP_FRAME_CHAIN ? compile_parts(kernel, err) : compile(kernel, err);
     if (status != PPTO_OK) {
         pp_interp_kernel_destroy(kernel);
         return status;
@@ -218,6 +226,7 @@ ppto_status pp_interp_compile(pp_device *device, const pp_program *program, pp_k
 void pp_interp_kernel_destroy(pp_kernel *kernel)
 {
     if (kernel == NULL) return;
+    for (uint32_t i = 0; i < PP_MOST_PARTS; i++) pp_interp_kernel_destroy(kernel->part[i]);
     pp_fcode_list_free(&kernel->functions);
     pp_arena_free(&kernel->arena);
     pp_free(kernel);

@@ -152,7 +152,8 @@ static void add_slice(pp_work *w, const unit *u, pp_tile_job *job, int64_t k0, b
 {
     const pp_contract_at *c = w->launch->contract;
     char *const chain = job->c;
-    const pp_operand b = pp_factor_slice(w, &c->b, u->n0, u->n, k0, job->k);
+    const pp_operand b = c->keeps_b ? pp_factor_kept(w, &c->b, u->n, k0, job->k, w->kept_batch == u->batch)
+                                    : pp_factor_slice(w, &c->b, u->n0, u->n, k0, job->k);
     for (int64_t i0 = 0; i0 < u->m; i0 += c->mc) {
         const int64_t rows = smaller(c->mc, u->m - i0);
         const pp_operand a = pp_factor_slice(w, &c->a, u->m0 + i0, rows, k0, job->k);
@@ -206,4 +207,14 @@ void pp_work_contract(pp_work *w, int64_t number)
     w->space = &w->launch->space;
     pp_work_range(w, PP_DIM_FIXED, u.batch, 1);
     multiply(w, &u);
+}
+
+void pp_work_contract_rows(pp_work *w, int64_t from, int64_t n)
+{
+    const pp_contract_at *c = w->launch->contract;
+    const unit u = {.batch = from / c->m, .m0 = from % c->m, .m = n, .n = c->n};
+    w->space = &w->launch->space;
+    pp_work_range(w, PP_DIM_FIXED, u.batch, 1);
+    multiply(w, &u);
+    w->kept_batch = c->keeps_b ? u.batch : -1;
 }

@@ -113,3 +113,13 @@ pp_operand pp_factor_slice(pp_work *w, const pp_factor_at *f, int64_t x0, int64_
     (f->by_k ? pack_by_k : pack_by_x)(w, f, packed, x0, nx, k0, depth);
     return out;
 }
+
+pp_operand pp_factor_kept(pp_work *w, const pp_factor_at *f, int64_t nx, int64_t k0, size_t depth, bool there)
+{
+    const int64_t size = (int64_t)w->launch->contract->size, step = f->width * size;
+    const int64_t panels = (nx + f->width - 1) / f->width;
+    char *packed = w->scratch + f->packed + panels * step * k0;
+    w->space = &f->space;
+    if (!there) (f->by_k ? pack_by_k : pack_by_x)(w, f, packed, 0, nx, k0, depth);
+    return (pp_operand){packed, size, step, step * (int64_t)depth, f->width};
+}

@@ -142,6 +142,16 @@ static void choose_macro(const pp_launch *launch, pp_contract_at *c, uint32_t wo
     c->nt = up_to((c->n + c->n_tiles - 1) / c->n_tiles, nr);
 }
 
+/* In a chain: some rows at a time, at full width. */
+static void choose_block(const pp_launch *launch, pp_contract_at *c)
+{
+    c->mt = up_to(smaller(launch->block, c->m), c->tile->mr);
+    c->nt = up_to(larger(c->n, 1), c->tile->nr);
+    c->m_tiles = (c->m + c->mt - 1) / c->mt;
+    c->n_tiles = 1;
+    c->thin = false;
+}
+
 ppto_status pp_interp_contract_tiles(pp_launch *launch, uint32_t workers, size_t *temp_elements,
                                      size_t *minor_bytes)
 {
@@ -162,12 +172,16 @@ ppto_status pp_interp_contract_tiles(pp_launch *launch, uint32_t workers, size_t
     c->kc = DEPTH;
     c->mc = larger(c->tile->mr, A_BYTES / (DEPTH * (int64_t)c->size) / c->tile->mr * c->tile->mr);
     c->thin = c->m <= THIN_ROWS && c->tile->thin != NULL;
-    choose_macro(launch, c, workers);
+    if (launch->block > 0)
+        choose_block(launch, c);
+    else
+        choose_macro(launch, c, workers);
     c->a.width = c->tile->mr;
     c->b.width = c->tile->nr;
     PP_TRY(plan_factor(launch, &c->a, true, temp_elements, minor_bytes));
     PP_TRY(plan_factor(launch, &c->b, false, temp_elements, minor_bytes));
     if (c->b.direct && !fits_direct(&c->b, c)) c->kc = DEPTH_FAR;
+    c->keeps_b = launch->block > 0 && !c->b.direct;
     launch->cols = (size_t)smaller(c->n, c->nt);
     launch->rows = (size_t)smaller(smaller(c->m, c->mt), larger(1, 2048 / (int64_t)launch->cols));
     launch->major = pp_interp_tiling(launch, &launch->space.dim[PP_DIM_ROWS], (int64_t)launch->rows);
@@ -182,8 +196,9 @@ void pp_interp_contract_scratch(pp_launch *launch, size_t *total)
     const size_t tile = (size_t)(smaller(c->mt, c->m) * smaller(c->nt, c->n)) * c->size;
     const bool blocks = pp_dtype_is_float((ppto_dtype)c->dtype) && c->k > PP_K_BLOCK;
     c->a.packed = pp_interp_reserve(total, (size_t)smaller(c->mc, c->mt) * depth * c->size);
-    c->b.packed = pp_interp_reserve(
-        total, (c->thin ? (size_t)(THIN_COLS * THIN_DEPTH) : (size_t)c->nt * depth) * c->size);
+    c->b.packed = pp_interp_reserve(total, (c->thin ? (size_t)(THIN_COLS * THIN_DEPTH)
+                                                    : (size_t)c->nt * (c->keeps_b ? (size_t)c->k : depth)) *
+                                               c->size);
     c->sum = pp_interp_reserve(total, tile);
     c->chain = blocks ? pp_interp_reserve(total, tile) : c->sum;
 }

@@ -30,20 +30,27 @@ void pp_interp_count_start(pp_launch *launch)
 {
     if (!launch->kernel->device->count_bytes) return;
     for (uint32_t i = 0; i < launch->variant->program->n_tensors; i++)
-        for (size_t k = 0; k < words(&launch->tensors[i]); k++)
+        for (size_t k = 0; launch->tensors[i].touched != NULL && k < words(&launch->tensors[i]); k++)
             atomic_store_explicit(&launch->tensors[i].touched[k], 0, memory_order_relaxed);
+}
+
+void pp_interp_counted_of(const pp_launch *launch, uint32_t tensor, uint64_t *sum)
+{
+    if (!launch->kernel->device->count_bytes || !launch->sized || launch->empty) return;
+    const pp_tensor_at *at = &launch->tensors[tensor];
+    uint64_t n = 0;
+    for (size_t k = 0; at->touched != NULL && k < words(at); k++)
+        n += (uint64_t)__builtin_popcountll(atomic_load_explicit(&at->touched[k], memory_order_relaxed));
+    *sum += n * at->size;
 }
 
 void pp_interp_counted(const pp_launch *launch, uint64_t *reads, uint64_t *writes)
 {
     *reads = *writes = 0;
-    if (!launch->kernel->device->count_bytes || !launch->sized) return;
-    for (uint32_t i = 0; i < launch->variant->program->n_tensors; i++) {
-        const pp_tensor_at *tensor = &launch->tensors[i];
-        uint64_t n = 0;
-        for (size_t k = 0; k < words(tensor); k++)
-            n += (uint64_t)__builtin_popcountll(
-                atomic_load_explicit(&tensor->touched[k], memory_order_relaxed));
-        *(tensor->output ? writes : reads) += n * tensor->size;
+    if (launch->chained != NULL) {
+        pp_interp_chain_counted(launch, reads, writes);
+        return;
     }
+    for (uint32_t i = 0; i < launch->kernel->plain.program->n_tensors; i++)
+        pp_interp_counted_of(launch, i, launch->kernel->plain.program->tensors[i].output ? writes : reads);
 }

@@ -87,6 +87,7 @@ static void set_dims(pp_launch *launch)
         pp_interp_dim(launch, 1u << PP_AXIS_M, rows);
         pp_interp_dim(launch, 1u << PP_AXIS_N, cols);
         break;
+    case PP_FRAME_CHAIN: break; /* has no launch of this kind */
     }
 }
 
@@ -127,7 +128,7 @@ ppto_status pp_interp_plan_stage(pp_launch *launch, uint32_t stage, size_t *mino
                          .major = launch->major_dim,
                          .rows = launch->rows,
                          .cols = launch->cols};
-    r.single[launch->major_dim] = !contract && launch->major.count == 1;
+    r.single[launch->major_dim] = !contract && launch->near == NULL && launch->major.count == 1;
     r.single[minor] = !contract && launch->minor.count == 1 &&
                       (p->frame != PP_FRAME_LANES || launch->minor.total <= PP_LANE_BLOCK); /* no chunks */
     return pp_interp_plan(launch, &r, &launch->bodies[stage], minor_bytes, hot_bytes);

@@ -207,5 +207,8 @@ static void count_one(const pp_launch *launch, pp_machine *machine, void *arg)
 
 void pp_interp_count_code(const pp_launch *launch, pp_code_count *count, pp_text *text)
 {
-    each_body(launch, count_one, &(counting){count, text});
+    if (launch->chained != NULL)
+        pp_interp_chain_count_code(launch, count, text);
+    else
+        each_body(launch, count_one, &(counting){count, text});
 }

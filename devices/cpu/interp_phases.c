@@ -133,6 +133,7 @@ static bool try_split(pp_launch *launch, uint32_t workers, double ns)
     const pp_program *p = launch->variant->program;
     uint32_t n_phases;
     launch->to_split = false;
+    if (launch->whole) return false;
     if (p->frame != PP_FRAME_LANES && p->frame != PP_FRAME_ROWS) return false;
     launch->chunk = chunk_length(launch, workers, ns);
     if (launch->chunk == 0 || !split_phases(launch, &n_phases)) return false;

@@ -37,7 +37,7 @@ static bool is_empty(const pp_launch *launch, const pp_body *body)
     return body->inner && launch->minor.total == 0;
 }
 
-static void start_bodies(pp_work *w, uint32_t first, uint32_t n)
+void pp_work_start(pp_work *w, uint32_t first, uint32_t n)
 {
     w->space = &w->launch->space;
     w->rows = w->launch->rows;
@@ -118,6 +118,20 @@ static void run_majors(pp_work *w, const pp_phase *phase, int64_t from, int64_t 
     }
 }
 
+void pp_work_rows(pp_work *w, int64_t from, int64_t to)
+{
+    const pp_launch *launch = w->launch;
+    const pp_tiling *t = &launch->major;
+    while (from < to) {
+        const int64_t n = smaller(t->width, smaller(t->period - from % t->period, to - from));
+        pp_work_range(w, PP_DIM_ROWS, from, (size_t)n);
+        w->major_at = 0;
+        for (uint32_t s = 0; s < launch->variant->program->n_stages; s++)
+            run_stage(w, &launch->bodies[s], 0, launch->minor.total);
+        from += n;
+    }
+}
+
 static void run_chunk(pp_work *w, const pp_phase *phase, int64_t unit)
 {
     const pp_launch *launch = w->launch;
@@ -167,6 +181,7 @@ static void run_whole(pp_work *w, const pp_phase *phase, uint32_t task)
     case PP_FRAME_MAP: run_map(w, from, to); break;
     case PP_FRAME_LANES:
     case PP_FRAME_ROWS: run_majors(w, phase, from, to); break;
+    case PP_FRAME_CHAIN: break; /* has no launch of this kind */
     case PP_FRAME_CONTRACT:
         pp_work_contract_start(w);
         for (; from < to; from++) pp_work_contract(w, from);
@@ -215,30 +230,37 @@ static ppto_status report(const pp_work *w, pp_error *err, int64_t *position)
     return pp_fail(err, PPTO_E_VALUE, "%s", text);
 }
 
+void pp_work_open(pp_work *w, const pp_launch *launch, void *scratch)
+{
+    const pp_kernel *kernel = launch->kernel;
+    w->launch = launch;
+    w->set = kernel->device->set;
+    w->scratch = scratch;
+    w->views = scratch;
+    w->major_at = 0;
+    w->chunk = -1;
+    w->failed = PP_NONE;
+    w->folded = 0;
+    w->kept_batch = -1;
+    w->streamed = false;
+    memset(w->at, 0, sizeof w->at);
+    memset(w->coord, 0, launch->n_axes * sizeof w->coord[0]);
+    memcpy(w->views, launch->views, launch->n_views * sizeof *w->views);
+    if (kernel->functions.bytes > 0)
+        pp_fcode_list_start(&kernel->functions, w->set, w->scratch + launch->function_off);
+}
+
 ppto_status pp_interp_run(pp_launch *launch, uint32_t phase, uint32_t task, void *scratch, pp_error *err,
                           int64_t *position)
 {
+    if (launch->chained != NULL) return pp_interp_chain_run(launch, phase, task, scratch, err, position);
     if (launch->empty) return PPTO_OK;
-    const pp_kernel *kernel = launch->kernel;
     const pp_phase *p = &launch->phase[phase];
     pp_work w;
     pp_fenv saved;
-    w.launch = launch;
-    w.set = kernel->device->set;
-    w.scratch = scratch;
-    w.views = scratch;
-    w.major_at = 0;
-    w.chunk = -1;
-    w.failed = PP_NONE;
-    w.folded = 0;
-    w.streamed = false;
-    memset(w.at, 0, sizeof w.at);
-    memset(w.coord, 0, launch->n_axes * sizeof w.coord[0]);
-    memcpy(w.views, launch->views, launch->n_views * sizeof *w.views);
     pp_fenv_enter(&saved);
-    if (kernel->functions.bytes > 0)
-        pp_fcode_list_start(&kernel->functions, w.set, w.scratch + launch->function_off);
-    start_bodies(&w, p->first_stage, p->n_stages);
+    pp_work_open(&w, launch, scratch);
+    pp_work_start(&w, p->first_stage, p->n_stages);
     if (launch->split)
         run_split(&w, p, task);
     else

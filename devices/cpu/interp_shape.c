@@ -234,8 +234,9 @@ static ppto_status shape_tensor(shaper *s, uint32_t index)
         }
     }
     at->span = elements == 0 ? 0 : highest - at->lowest + size;
-    at->stream = slot->output && elements >= (int64_t)s->launch->kernel->device->stream_bytes / size;
-    if (!s->launch->kernel->device->count_bytes) return PPTO_OK;
+    const bool near = s->launch->near != NULL && s->launch->near[index];
+    at->stream = slot->output && !near && elements >= (int64_t)s->launch->kernel->device->stream_bytes / size;
+    if (!s->launch->kernel->device->count_bytes || near) return PPTO_OK;
     at->touched =
         pp_arena_alloc(&s->launch->arena, ((size_t)(at->span / size) / 64 + 1) * sizeof *at->touched);
     return at->touched != NULL ? PPTO_OK : PPTO_E_NOMEM;

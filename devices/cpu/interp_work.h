@@ -27,6 +27,7 @@ typedef struct pp_work {
     uint8_t failed_dtype;
     int64_t chunk;         /* split: which chunk of the minor dimension is folded, else -1 */
     int64_t first, length; /* the range of the minor dimension that is folded */
+    int64_t kept_batch;    /* CONTRACT: whose B is packed, -1 */
     uint32_t folded;       /* folds of the body whose states of this tile are there already, a bit each */
     bool streamed;
 } pp_work;
@@ -152,9 +153,21 @@ typedef struct pp_operand {
 } pp_operand;
 pp_operand pp_factor_slice(pp_work *w, const pp_factor_at *f, int64_t x0, int64_t nx, int64_t k0,
                            size_t depth);
+/* The same of all nx columns of a B that is kept packed; there: it has been packed before. */
+pp_operand pp_factor_kept(pp_work *w, const pp_factor_at *f, int64_t nx, int64_t k0, size_t depth,
+                          bool there);
 /* Evaluates the factor on a tile, at most f->rows x f->cols, and gives its value. */
 pp_view pp_factor_tile(pp_work *w, const pp_factor_at *f, int64_t row, size_t rows, int64_t col, size_t cols);
 
+/* interp_run.c: a task that stands nowhere yet, and what it computes once; between the two a failed check is
+ * none of its own. */
+void pp_work_open(pp_work *w, const pp_launch *launch, void *scratch);
+void pp_work_start(pp_work *w, uint32_t first_stage, uint32_t n_stages);
+/* All stages of a LANES program on the rows [from, to), flattened. */
+void pp_work_rows(pp_work *w, int64_t from, int64_t to);
+
+/* Rows [from, from + n) of a product, flattened with its batch and all of one batch, at full width. */
+void pp_work_contract_rows(pp_work *w, int64_t from, int64_t n);
 /* One unit (macro tile) of a contraction, its stages included. */
 void pp_work_contract_start(pp_work *w);
 void pp_work_contract(pp_work *w, int64_t unit);

@@ -68,6 +68,7 @@ static const char *reference_describe(const pp_device *device)
 static void kernel_destroy(pp_kernel *kernel)
 {
     if (kernel == NULL) return;
+    for (uint32_t i = 0; i < PP_MOST_PARTS; i++) kernel_destroy(kernel->part[i]);
     pp_free(kernel->needed);
     pp_free(kernel->order);
     pp_free(kernel);
@@ -143,6 +144,13 @@ static ppto_status reference_compile(pp_device *device, const struct pp_program 
         }
     }
     *out = kernel;
+    for (uint32_t i = 0; i < program->n_parts; i++) {
+        ppto_status status = reference_compile(device, program->parts[i].program, &kernel->part[i], err);
+        if (status == PPTO_OK) continue;
+        kernel_destroy(kernel);
+        *out = NULL;
+        return status;
+    }
     return PPTO_OK;
 
 no_memory:
@@ -155,6 +163,7 @@ no_memory:
 static void launch_destroy(pp_launch *launch)
 {
     if (launch == NULL) return;
+    pp_chain_destroy(launch->chain);
     pp_free(launch->slots);
     pp_free(launch->args);
     pp_free(launch->tensors);
@@ -176,6 +185,13 @@ static ppto_status launch_create(const pp_kernel *kernel, pp_launch **out, pp_er
     if (!launch->slots || !launch->args || !launch->tensors || !launch->scan_at) {
         launch_destroy(launch);
         return pp_fail(err, PPTO_E_NOMEM, "out of memory");
+    }
+    ppto_status status = PPTO_OK;
+    if (p->frame == PP_FRAME_CHAIN)
+        status = pp_chain_create(&pp_reference_device, p, kernel->part, &launch->chain, err);
+    if (status != PPTO_OK) {
+        launch_destroy(launch);
+        return status;
     }
     *out = launch;
     return PPTO_OK;
@@ -265,11 +281,15 @@ static bool lay_out(pp_launch *launch)
 static ppto_status reference_resize(pp_launch *launch, const pp_binding *binding, uint32_t workers,
                                     pp_geometry *out, pp_error *err)
 {
-    (void)workers;
+    bool fits;
     memset(out, 0, sizeof *out);
+    if (launch->chain != NULL) {
+        PP_TRY(pp_chain_shape(launch->chain, binding, err));
+        return pp_chain_resize(launch->chain, binding, workers, out, &fits, err); /* a phase each: they fit */
+    }
     take_binding(launch, binding);
-    bool fits = count_points(launch, ~PP_REF_INNER, &launch->outer) &&
-                count_points(launch, PP_REF_INNER, &launch->inner);
+    fits = count_points(launch, ~PP_REF_INNER, &launch->outer) &&
+           count_points(launch, PP_REF_INNER, &launch->inner);
     fits = fits && lay_out(launch) && pp_mul_size(launch->at.words, sizeof(uint64_t), &out->scratch_bytes);
     if (!fits) return pp_fail(err, PPTO_E_SIZE, "the kernel's sizes overflow 64 bits");
     out->phases = 1;
@@ -281,7 +301,7 @@ static ppto_status reference_resize(pp_launch *launch, const pp_binding *binding
 
 static ppto_status reference_bind(pp_launch *launch, const pp_binding *binding, void *shared)
 {
-    (void)shared;
+    if (launch->chain != NULL) return pp_chain_bind(launch->chain, binding, shared);
     take_binding(launch, binding);
     for (uint32_t i = 0; i < launch->kernel->program->n_args; i++) launch->args[i] = binding->args[i];
     return PPTO_OK;
@@ -346,6 +366,7 @@ static ppto_status outcome(const pp_ref_run *run, pp_error *err, int64_t *positi
 static ppto_status reference_run(pp_launch *launch, uint32_t phase, uint32_t task, void *scratch,
                                  pp_error *err, int64_t *position)
 {
+    if (launch->chain != NULL) return pp_chain_run(launch->chain, phase, task, scratch, err, position);
     uint64_t *words = scratch;
     const pp_ref_layout *at = &launch->at;
     pp_ref_run run = {.launch = launch,

@@ -9,7 +9,7 @@
 #ifndef PP_REFERENCE_H
 #define PP_REFERENCE_H
 
-#include "devices/device.h"
+#include "devices/part_launches.h"
 #include "kernel/walk.h"
 
 enum { PP_REF_AXES = 32, PP_REF_STATES = 4, PP_REF_PARAMS = 12 };
@@ -23,6 +23,7 @@ struct pp_kernel {
     bool *needed;          /* [n_folds][n_code]: what the inputs of a fold depend on in their stage */
     uint32_t *order;       /* folds of each stage by their last input: a scan comes before what reads it */
     size_t function_words; /* of the deepest chain of calls */
+    pp_kernel *part[PP_MOST_PARTS]; /* of a chain */
 };
 
 typedef struct pp_ref_tensor {
@@ -45,6 +46,7 @@ typedef struct pp_ref_layout {
 
 struct pp_launch {
     const pp_kernel *kernel;
+    pp_chain_launch *chain; /* NULL: a plain program, which all that follows is about */
     int64_t *slots;
     uint64_t *args;
     pp_ref_tensor *tensors;

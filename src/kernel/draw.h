@@ -38,4 +38,13 @@ void pp_draw_inner_stage(pp_draw *draw, const pp_stage *stage);
 /* Defines `product` at the current (batch, m, n). */
 void pp_draw_contract(pp_draw *draw);
 
+/* ---- render_chain.c ------------------------------------------------------------------------------------ */
+
+/* A copy of a part whose folds are numbered from first_fold on, so that the texts of several parts have no
+ * name in common; the numbers before are folds without states. It shares what it does not change. */
+ppto_status pp_chain_part_alone(const pp_program *part, uint32_t first_fold, pp_arena *arena,
+                                pp_program *out);
+/* The function of a chain, behind those of its parts, NAME_part0 and so on. */
+void pp_draw_chain(pp_draw *draw, const char *name);
+
 #endif

@@ -176,7 +176,7 @@ static void print_fold(const pp_program *p, uint32_t i, pp_text *out)
 
 static void print_head(const pp_program *p, pp_text *out)
 {
-    static const char *const frame[] = {"map", "lanes", "rows", "contract"};
+    static const char *const frame[] = {"map", "lanes", "rows", "contract", "chain"};
     static const char *const role[] = {"outer ", "inner ", "batch ", "m ", "n ", "k "};
     pp_text_add(out, "program %s: %u slots, %u args\n", frame[p->frame], p->n_slots, p->n_args);
     for (uint32_t i = 0; i < p->n_axes; i++) {
@@ -195,9 +195,37 @@ static void print_head(const pp_program *p, pp_text *out)
         pp_text_add(out, "buffer b%u: %s\n", i, ppto_dtype_name((ppto_dtype)p->buffers[i].dtype));
 }
 
+static void print_locals(const pp_program *p, pp_text *out)
+{
+    for (uint32_t i = 0; i < p->n_locals; i++) {
+        const pp_local *local = &p->locals[i];
+        pp_text_add(out, "local l%u: %s [", i, ppto_dtype_name((ppto_dtype)local->dtype));
+        for (uint32_t d = 0; d < local->rank; d++) {
+            pp_text_add(out, "%s", d == 0 ? "" : d == local->rows ? "; " : ", ");
+            print_slot(local->dim[d], out);
+        }
+        pp_text_add(out, "], place %u\n", local->place);
+    }
+}
+
+static void print_chain_part(const pp_program *p, uint32_t number, pp_text *out)
+{
+    const pp_chain_part *part = &p->parts[number];
+    pp_text_add(out, "part %u:", number);
+    for (uint32_t t = 0; t < part->program->n_tensors; t++) {
+        const bool local = part->tensor[t] >= p->n_tensors;
+        pp_text_add(out, " t%u = %c%u", t, local ? 'l' : 't',
+                    local ? part->tensor[t] - p->n_tensors : part->tensor[t]);
+    }
+    pp_text_add(out, "\n");
+    pp_program_print(part->program, out);
+}
+
 void pp_program_print(const pp_program *p, pp_text *out)
 {
     print_head(p, out);
+    print_locals(p, out);
+    for (uint32_t i = 0; i < p->n_parts; i++) print_chain_part(p, i, out);
     if (p->frame == PP_FRAME_CONTRACT) {
         const pp_contract *c = &p->contract;
         pp_text_add(out, "left v%u\n", c->a_value);

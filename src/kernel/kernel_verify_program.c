@@ -434,6 +434,7 @@ ppto_status pp_program_verify(const pp_program *program, pp_error *err)
     pp_verify checked = {
         .what = "program", .err = err, .pools = pp_program_pools(program), .program = program};
     pp_verify *v = &checked;
+    if (program->frame == PP_FRAME_CHAIN) return pp_verify_chain(v);
     PP_TRY(check_axes(v));
     PP_TRY(check_affines(v));
     PP_TRY(check_accesses(v));

@@ -9,6 +9,7 @@
 void pp_program_destroy(pp_program *program)
 {
     if (program == NULL) return;
+    for (uint32_t i = 0; i < program->n_parts; i++) pp_program_destroy(program->parts[i].program);
     pp_arena arena = program->arena;
     pp_free(program);
     pp_arena_free(&arena);

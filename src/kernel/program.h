@@ -11,6 +11,9 @@
  * law, scans the scan law along k. ROWS      the same axes; folds and scans follow the row law (blocks of 128
  * along the flattened INNER axes). The last OUTER axis is the one to vectorise. CONTRACT  BATCH, M, N (outer)
  * and K (inner) axes: first the contraction, then the stages at every (batch, m, n).
+ *   CHAIN     no code of its own: programs of the frames LANES and CONTRACT, its parts, run one after the
+ * other over the same rows (the outer axes, or batch and m). Tensors that only parts read are its locals: an
+ * executor may keep them for as many rows at a time as it likes.
  *
  * A stage is straight-line SSA code over its domain: all outer axes, and the inner ones when `inner`. Its
  * folds (LANES, ROWS) take values of the code at every inner point; their results are read in later stages by
@@ -168,9 +171,32 @@ typedef struct pp_contract {
     uint32_t b_first, b_count, b_value;
 } pp_contract;
 
-typedef enum pp_frame { PP_FRAME_MAP, PP_FRAME_LANES, PP_FRAME_ROWS, PP_FRAME_CONTRACT } pp_frame;
+/* A row-major tensor between the parts of a chain. Its first `rows` dims are the rows, in order, in every
+ * part that stores or loads it, so a part needs of it only the rows it computes. */
+typedef struct pp_local {
+    uint8_t dtype, rank, rows;
+    uint8_t
+        place; /* locals of one place: the later takes over the memory of the earlier, element by element */
+    pp_slot dim[PPTO_MAX_RANK];
+} pp_local;
 
-typedef struct pp_program {
+typedef struct pp_program pp_program;
+/* A part of a chain; it shares the chain's slots and args. */
+typedef struct pp_chain_part {
+    pp_program *program; /* owned by the chain */
+    uint32_t *tensor;    /* per tensor of the part: one of the chain, or n_tensors + a local */
+} pp_chain_part;
+enum { PP_MOST_PARTS = 6 };
+
+typedef enum pp_frame {
+    PP_FRAME_MAP,
+    PP_FRAME_LANES,
+    PP_FRAME_ROWS,
+    PP_FRAME_CONTRACT,
+    PP_FRAME_CHAIN
+} pp_frame;
+
+struct pp_program {
     pp_frame frame;
     uint32_t n_slots, n_args;
     pp_axis *axes;
@@ -204,9 +230,13 @@ typedef struct pp_program {
     pp_stage *stages;
     uint32_t n_stages;
     pp_contract contract; /* frame CONTRACT */
-    uint64_t hash;        /* of the structure: everything above but names and messages */
-    pp_arena arena;       /* owns the arrays */
-} pp_program;
+    pp_chain_part *parts; /* frame CHAIN: all of them but tensors, slots and args is in its parts */
+    uint32_t n_parts;
+    pp_local *locals;
+    uint32_t n_locals;
+    uint64_t hash;  /* of the structure: everything above but names and messages */
+    pp_arena arena; /* owns the arrays */
+};
 
 /* ---- verify.c, print.c, program.c
  * ---------------------------------------------------------------------------- */

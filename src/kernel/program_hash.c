@@ -96,6 +96,20 @@ static uint64_t hash_places(uint64_t h, const pp_program *p)
     return h;
 }
 
+static uint64_t hash_part(uint64_t h, const pp_chain_part *part)
+{
+    h = pp_hash_mix(h, part->program->hash);
+    for (uint32_t t = 0; t < part->program->n_tensors; t++) h = pp_hash_mix(h, part->tensor[t]);
+    return h;
+}
+
+static uint64_t hash_local(uint64_t h, const pp_local *local)
+{
+    h = mix2(h, (uint64_t)local->dtype << 32 | local->rank, (uint64_t)local->rows << 32 | local->place);
+    for (uint32_t d = 0; d < local->rank; d++) h = pp_hash_mix(h, local->dim[d]);
+    return h;
+}
+
 uint64_t pp_program_hash(const pp_program *p)
 {
     const pp_pools pools = pp_program_pools(p);
@@ -115,6 +129,8 @@ uint64_t pp_program_hash(const pp_program *p)
         h = mix2(pp_hash_mix(h, c->dtype), (uint64_t)c->a_first << 32 | c->a_count, c->a_value);
         h = mix2(h, (uint64_t)c->b_first << 32 | c->b_count, c->b_value);
     }
+    for (uint32_t i = 0; i < p->n_parts; i++) h = hash_part(h, &p->parts[i]);
+    for (uint32_t i = 0; i < p->n_locals; i++) h = hash_local(h, &p->locals[i]);
     return h != 0 ? h : 1;
 }
 
@@ -234,9 +250,34 @@ static bool same_counts(const pp_program *p, const pp_program *q)
            p->n_checks == q->n_checks && p->n_stages == q->n_stages;
 }
 
+static bool same_locals(const pp_program *p, const pp_program *q)
+{
+    if (p->n_locals != q->n_locals) return false;
+    for (uint32_t i = 0; i < p->n_locals; i++) {
+        const pp_local *a = &p->locals[i], *b = &q->locals[i];
+        if (a->dtype != b->dtype || a->rank != b->rank || a->rows != b->rows || a->place != b->place ||
+            memcmp(a->dim, b->dim, a->rank * sizeof *a->dim) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool same_parts(const pp_program *p, const pp_program *q)
+{
+    if (p->n_parts != q->n_parts || !same_locals(p, q)) return false;
+    for (uint32_t i = 0; i < p->n_parts; i++) {
+        const pp_chain_part *a = &p->parts[i], *b = &q->parts[i];
+        if (!pp_program_equal(a->program, b->program) ||
+            memcmp(a->tensor, b->tensor, a->program->n_tensors * sizeof *a->tensor) != 0)
+            return false;
+    }
+    return true;
+}
+
 bool pp_program_equal(const pp_program *a, const pp_program *b)
 {
     if (a == b) return true;
     return same_counts(a, b) && same_affines(a, b) && same_accesses(a, b) && same_code(a, b) &&
-           same_stages(a, b) && (a->frame != PP_FRAME_CONTRACT || same_contract(&a->contract, &b->contract));
+           same_stages(a, b) &&
+           (a->frame != PP_FRAME_CONTRACT || same_contract(&a->contract, &b->contract)) && same_parts(a, b);
 }

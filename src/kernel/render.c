@@ -147,22 +147,61 @@ static const char head[] =
     "(INT64_MIN: no\n"
     " * memory), the number of the check, the value it reports (bits of a float). */\n";
 
+/* The function of one program, what it needs before it. */
+static void draw_program(const pp_program *program, const char *name, pp_render *render, pp_text *body)
+{
+    pp_draw draw = {.program = program, .pools = pp_program_pools(program), .render = render, .out = body};
+    pp_render_needs(render, &draw.pools);
+    for (uint32_t f = 0; f < program->n_folds; f++)
+        if (program->folds[f].n_states > 0) pp_draw_fold_helpers(&draw, f);
+    draw_body(&draw, name);
+}
+
+static ppto_status draw_parts(const pp_program *chain, const char *name, pp_render *render, pp_text *body)
+{
+    uint32_t first_fold = 0;
+    for (uint32_t i = 0; i < chain->n_parts; i++) {
+        pp_program part;
+        pp_arena arena = {0};
+        pp_text own = {0};
+        pp_text_add(&own, "%s_part%u", name, i);
+        ppto_status status = pp_chain_part_alone(chain->parts[i].program, first_fold, &arena, &part);
+        if (status == PPTO_OK && !own.failed) draw_program(&part, own.at, render, body);
+        first_fold += chain->parts[i].program->n_folds;
+        body->failed |= own.failed;
+        pp_text_free(&own);
+        pp_arena_free(&arena);
+        PP_TRY(status);
+        pp_text_add(body, "\n");
+    }
+    pp_draw draw = {.program = chain, .render = render, .out = body};
+    pp_draw_chain(&draw, name);
+    return PPTO_OK;
+}
+
+static bool needs_memory(const pp_program *program)
+{
+    return program->n_buffers > 0 || program->frame == PP_FRAME_CHAIN;
+}
+
 ppto_status pp_program_render(const pp_program *program, const char *name, pp_text *out)
 {
     pp_text functions = {0}, body = {0};
     pp_rows_used rows = {0};
     pp_render render = {.out = &functions, .rows = &rows};
-    pp_draw draw = {.program = program, .pools = pp_program_pools(program), .render = &render, .out = &body};
-    pp_render_needs(&render, &draw.pools);
-    for (uint32_t f = 0; f < program->n_folds; f++) pp_draw_fold_helpers(&draw, f);
-    draw_body(&draw, name);
-    if (program->n_buffers > 0) pp_text_add(out, "#include <stdlib.h>\n");
+    ppto_status status = PPTO_OK;
+    if (program->frame == PP_FRAME_CHAIN)
+        status = draw_parts(program, name, &render, &body);
+    else
+        draw_program(program, name, &render, &body);
+    if (needs_memory(program)) pp_text_add(out, "#include <stdlib.h>\n");
     pp_render_prologue(&rows, out);
     pp_text_add(out, "%s%s%s", functions.at != NULL ? functions.at : "", head,
                 body.at != NULL ? body.at : "");
     const bool failed = functions.failed || body.failed || out->failed;
     pp_text_free(&functions), pp_text_free(&body);
     pp_render_free(&render);
+    PP_TRY(status);
     if (render.status != PPTO_OK) return render.status;
     return failed ? PPTO_E_NOMEM : PPTO_OK;
 }

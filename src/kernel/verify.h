@@ -22,6 +22,8 @@ bool pp_verify_range(uint64_t first, uint64_t count, uint64_t n);
 ppto_status pp_verify_tables(const pp_verify *v);
 /* One instruction whose region starts at `first`. */
 ppto_status pp_verify_instr(const pp_verify *v, uint32_t at, uint32_t first);
+/* kernel_verify_chain.c: a program of frame CHAIN, its parts included. */
+ppto_status pp_verify_chain(const pp_verify *v);
 /* The part of pp_verify_instr for the rows that only programs have. */
 ppto_status pp_verify_kernel_instr(const pp_verify *v, uint32_t at, uint32_t first);
 

@@ -24,6 +24,7 @@ static bool runs(const pp_toucher *t, uint32_t at)
     return true;
 }
 
+/* tensor: of the program. */
 static ppto_status collect(const pp_toucher *t, uint32_t tensor, uint32_t rank, const int64_t *shape,
                            touches *out)
 {
@@ -115,43 +116,110 @@ static ppto_status shape_of(const pp_plan *plan, const pp_lowered_tensor *tensor
     return PPTO_OK;
 }
 
+/* ---- one tensor, in all programs of a kernel --------------------------------------------------- */
+
+/* The program itself, or a part of a chain. */
+typedef struct looker {
+    pp_toucher toucher;
+    touches touches;
+    uint32_t *masks;
+} looker;
+
+typedef struct looking {
+    looker at[PP_MOST_PARTS];
+    uint32_t n;
+    pp_arena arena;
+} looking;
+
+static uint32_t n_programs(const pp_program *p)
+{
+    return p->frame == PP_FRAME_CHAIN ? p->n_parts : 1;
+}
+
+static const pp_program *program_at(const pp_program *p, uint32_t i)
+{
+    return p->frame == PP_FRAME_CHAIN ? p->parts[i].program : p;
+}
+
+/* The kernel's tensor in one of its programs; PP_NONE: it is not there. */
+static uint32_t tensor_in(const pp_program *p, uint32_t program, uint32_t tensor)
+{
+    if (p->frame != PP_FRAME_CHAIN) return tensor;
+    for (uint32_t t = 0; t < p->parts[program].program->n_tensors; t++)
+        if (p->parts[program].tensor[t] == tensor) return t;
+    return PP_NONE;
+}
+
+static ppto_status look(looking *l, const pp_program *p, const int64_t *slot, uint32_t tensor, uint32_t rank,
+                        const int64_t *shape)
+{
+    for (uint32_t i = 0; i < n_programs(p); i++) {
+        const pp_program *q = program_at(p, i);
+        const uint32_t own = tensor_in(p, i, tensor);
+        looker *at = &l->at[l->n];
+        if (own == PP_NONE) continue;
+        at->masks = pp_arena_alloc(&l->arena, (q->n_code + 1u) * sizeof *at->masks);
+        if (!at->masks) return PPTO_E_NOMEM;
+        pp_program_axis_masks(q, at->masks);
+        at->toucher = (pp_toucher){q, slot, at->masks, &l->arena};
+        l->n++;
+        PP_TRY(collect(&at->toucher, own, rank, shape, &at->touches));
+    }
+    return PPTO_OK;
+}
+
+/* What several programs touch together; where that cannot be told, what one of them touches at most. */
+static int64_t count_together(const looking *l, int64_t elements)
+{
+    int64_t n = 0, most = 0;
+    uint8_t *bits = elements <= PP_TOUCH_LIMIT ? pp_calloc((size_t)elements + 1, 1) : NULL;
+    bool known = bits != NULL;
+    for (uint32_t i = 0; i < l->n; i++) {
+        const looker *at = &l->at[i];
+        const int64_t own = count_elements(&at->toucher, &at->touches, elements);
+        most = own > most ? own : most;
+        for (size_t k = 0; known && k < at->touches.n; k++)
+            known = pp_touch_mark(&at->toucher, &at->touches.at[k], bits);
+    }
+    for (int64_t i = 0; known && i < elements; i++) n += bits[i];
+    pp_free(bits);
+    return known ? n : most;
+}
+
+static ppto_status count_tensor(const pp_program *p, const int64_t *slot, uint32_t tensor, uint32_t rank,
+                                const int64_t *shape, int64_t elements, int64_t *out)
+{
+    looking l = {.n = 0};
+    ppto_status status = look(&l, p, slot, tensor, rank, shape);
+    if (status == PPTO_OK)
+        *out = l.n == 1 ? count_elements(&l.at[0].toucher, &l.at[0].touches, elements)
+                        : count_together(&l, elements);
+    for (uint32_t i = 0; i < l.n; i++) pp_vec_free(&l.at[i].touches);
+    pp_arena_free(&l.arena);
+    return status;
+}
+
 ppto_status pp_report_bytes(const pp_plan *plan, size_t group, const int64_t *names, uint64_t *reads,
                             uint64_t *writes)
 {
     const pp_lowered *l = &plan->lowered[group];
     int64_t *slot = pp_calloc(l->slots.n + PP_SLOT_FIRST, sizeof *slot);
-    uint32_t *masks = pp_calloc(l->program->n_code + 1u, sizeof *masks);
-    if (!slot || !masks) {
-        pp_free(slot);
-        pp_free(masks);
-        return PPTO_E_NOMEM;
-    }
+    if (!slot) return PPTO_E_NOMEM;
     ppto_status status = PPTO_OK;
-    pp_program_axis_masks(l->program, masks);
     slot[PP_SLOT_1] = 1;
     slot[PP_SLOT_M1] = -1;
     for (size_t s = PP_SLOT_FIRST; status == PPTO_OK && s < l->slots.n; s++)
         status = pp_size_eval(pp_types_sizes(plan->types), l->slots.at[s], names, &slot[s]);
     *reads = *writes = 0;
     for (uint32_t i = 0; status == PPTO_OK && i < l->tensors.n; i++) {
-        pp_arena arena = {0};
-        pp_toucher toucher = {l->program, slot, masks, &arena};
-        touches v = {0};
-        int64_t shape[PPTO_MAX_RANK], elements;
+        const pp_type *type = pp_flat_type(&plan->flat, l->tensors.at[i].prim);
+        int64_t shape[PPTO_MAX_RANK], elements, n = 0;
         uint32_t rank;
         status = shape_of(plan, &l->tensors.at[i], names, &rank, shape, &elements);
-        if (status == PPTO_OK) status = collect(&toucher, i, rank, shape, &v);
-        if (status == PPTO_OK) {
-            size_t size =
-                ppto_dtype_size((ppto_dtype)pp_flat_type(&plan->flat, l->tensors.at[i].prim)->dtype);
-            *(l->tensors.at[i].output ? writes : reads) +=
-                (uint64_t)count_elements(&toucher, &v, elements) * size;
-        }
-        pp_vec_free(&v);
-        pp_arena_free(&arena);
+        if (status == PPTO_OK) status = count_tensor(l->program, slot, i, rank, shape, elements, &n);
+        *(l->tensors.at[i].output ? writes : reads) += (uint64_t)n * ppto_dtype_size((ppto_dtype)type->dtype);
     }
     pp_free(slot);
-    pp_free(masks);
     return status;
 }
 
@@ -171,9 +239,8 @@ static pp_size elements_of(const pp_plan *plan, pp_sizes *sizes, uint32_t prim)
 /* What one access without guards covers: per dimension nothing moves, one axis does, or all of it is taken.
  */
 static pp_size covered(const pp_plan *plan, const pp_lowered *l, const pp_lowered_tensor *tensor,
-                       const pp_access *a, pp_sizes *sizes)
+                       const pp_program *p, const pp_access *a, pp_sizes *sizes)
 {
-    const pp_program *p = l->program;
     const pp_sizes *from = pp_types_sizes(plan->types);
     const pp_type *type = pp_flat_type(&plan->flat, tensor->prim);
     pp_size n = PP_SIZE_1;
@@ -189,6 +256,25 @@ static pp_size covered(const pp_plan *plan, const pp_lowered *l, const pp_lowere
     return n;
 }
 
+/* The only access of the kernel's tensor that has no guards, and its program; NULL: all of it is taken. */
+static const pp_access *only_access(const pp_program *p, uint32_t tensor, const pp_program **of)
+{
+    const pp_access *only = NULL;
+    for (uint32_t k = 0; k < n_programs(p); k++) {
+        const pp_program *q = program_at(p, k);
+        const uint32_t own = tensor_in(p, k, tensor);
+        for (uint32_t i = 0; own != PP_NONE && i < q->n_code; i++) {
+            if (q->code[i].op != PP_LOAD && q->code[i].op != PP_STORE) continue;
+            const pp_access *a = &q->accesses[q->code[i].imm];
+            if (a->tensor != own || a == only) continue;
+            if (only != NULL || a->n_guards > 0) return NULL;
+            only = a;
+            *of = q;
+        }
+    }
+    return only;
+}
+
 void pp_report_bytes_formula(const pp_plan *plan, size_t group, pp_sizes *sizes, pp_size *reads,
                              pp_size *writes)
 {
@@ -196,18 +282,9 @@ void pp_report_bytes_formula(const pp_plan *plan, size_t group, pp_sizes *sizes,
     *reads = *writes = PP_SIZE_0;
     for (uint32_t t = 0; t < l->tensors.n; t++) {
         const pp_lowered_tensor *tensor = &l->tensors.at[t];
-        const pp_access *only = NULL;
-        bool whole = false;
-        for (uint32_t i = 0; i < l->program->n_code; i++) {
-            const pp_instr *instr = &l->program->code[i];
-            if (instr->op != PP_LOAD && instr->op != PP_STORE) continue;
-            const pp_access *a = &l->program->accesses[instr->imm];
-            if (a->tensor != t || a == only) continue;
-            whole |= only != NULL || a->n_guards > 0;
-            only = a;
-        }
-        pp_size n =
-            whole || !only ? elements_of(plan, sizes, tensor->prim) : covered(plan, l, tensor, only, sizes);
+        const pp_program *of = NULL;
+        const pp_access *only = only_access(l->program, t, &of);
+        pp_size n = only ? covered(plan, l, tensor, of, only, sizes) : elements_of(plan, sizes, tensor->prim);
         int64_t size = (int64_t)ppto_dtype_size((ppto_dtype)pp_flat_type(&plan->flat, tensor->prim)->dtype);
         pp_size *sum = tensor->output ? writes : reads;
         *sum = pp_size_add(sizes, *sum, pp_size_mul(sizes, n, pp_size_const(sizes, size)));

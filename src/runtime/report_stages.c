@@ -35,6 +35,7 @@ const char *pp_report_kind(const pp_plan *plan, size_t group)
     const pp_group *g = &plan->fused.groups.at[group];
     const pp_program *p = plan->lowered[group].program;
     if (pp_plan_is_copy(plan, group)) return "copy";
+    if (p->frame == PP_FRAME_CHAIN) return "chain";
     if (p->frame == PP_FRAME_CONTRACT) return "contract";
     if (p->frame == PP_FRAME_MAP) return has_member(plan, g, PP_P_GATHER) ? "gather" : "map";
     if (has_member(plan, g, PP_P_SCAN)) return "scan";
@@ -104,7 +105,7 @@ static void print_missed(const pp_plan *plan, pp_text *out)
 void pp_report_fused(const ppto_program *program, pp_text *out)
 {
     const pp_plan *plan = program->plan;
-    static const char *const frames[] = {"map", "lanes", "rows", "contract"};
+    static const char *const frames[] = {"map", "lanes", "rows", "contract", "chain"};
     static const char *const roles[] = {"outer", "inner", "batch", "m", "n", "k"};
     const pp_sizes *sizes = pp_types_sizes(plan->types);
     for (size_t i = 0; i < plan->fused.groups.n; i++) {

@@ -31,5 +31,6 @@ void fz_draw_axes(fz_maker *m, fz_node *n, int rank, int least);
 int fz_make_movement(fz_maker *m, fz_node *n);
 int fz_make_join(fz_maker *m, fz_node *n);
 int fz_make_take(fz_maker *m, fz_node *n);
+int fz_make_chain(fz_maker *m, fz_node *n);
 
 #endif

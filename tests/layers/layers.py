@@ -32,6 +32,7 @@ MAY_INCLUDE = {  # besides itself
 # Programs that run during the build may look further than the folder they stand in.
 BUILD_PROGRAMS = {"devices/cpu/functions_gen.c": {"src/lang", "graph"}, "src/ops/embed.c": set(),
                   "src/runtime/ops_gen.c": set(), "src/runtime/index_gen.c": set()}
+DEVICE_COMMON = {"devices/device.h", "devices/part_launches.h"}  # what the folder of each device may see of devices
 CPU_INTERFACE = {"devices/cpu/loop.h"}  # what devices/cpu_llvm may see of its neighbour
 
 FOREIGN = [  # header, the only place for it, its name
@@ -86,7 +87,7 @@ def resolve(root, path, name):
 def law_of_devices(path, target):
     mine, theirs = device_of(path), device_of(target)
     if theirs is None:
-        return mine is None or target == "devices/device.h"
+        return mine is None or target in DEVICE_COMMON
     return mine == theirs or (mine == "cpu_llvm" and target in CPU_INTERFACE)
 
 

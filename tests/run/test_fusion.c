@@ -119,6 +119,37 @@ Test(fusion, products_take_their_prologue_and_epilogue)
     CHECK(cases);
 }
 
+#define QKV                                                                                                  \
+    "input q: f32[B, H, T, D]\ninput k: f32[B, H, S, D]\ninput v: f32[B, H, S, E]\ninput m: f32[T, S]\n"     \
+    "input w: f32[D, E]\n"
+
+Test(fusion, products_and_row_stages_are_one_kernel)
+{
+    static const fusion_case cases[] = {
+        {QKV "output y = softmax(q @ transpose(k, [0, 1, 3, 2]) * 0.125) @ v", 1, true},
+        {QKV "output y = softmax(q @ transpose(k, [0, 1, 3, 2]) * 0.125 + m) @ v * 2", 1, true},
+        {QKV "output y = transpose(softmax(q @ transpose(k, [0, 1, 3, 2])) @ v, [0, 2, 1, 3])", 1, true},
+        {QKV "output y = softmax(q @ w)", 1, true},
+        {QKV "output y = sum(q @ w, axis=-1), z = exp(q)", 2, true},
+        {QKV "output y = layer_norm(q @ w, v[0, 0, 0], v[0, 0, 1])", 1, true},
+        {QKV "output y = relu(q @ w) @ v[0, 0].T", 1, true},
+        {QKV "output y = cumulative_sum(q @ w, axis=3)", 1, true},
+        {QKV "output y = softmax(q) @ w", 1, true},
+    };
+    CHECK(cases);
+}
+
+Test(fusion, rows_that_are_not_shared_stay_apart)
+{
+    static const fusion_case cases[] = {
+        {QKV "output y = softmax(q @ w, axis=2)", 2, true},                   /* along other rows */
+        {QKV "a = q @ w\noutput y = softmax(a), z = a @ v[0, 0].T", 3, true}, /* two readers */
+        {QKV "output a = q @ w, y = softmax(a)", 2, true},                    /* a result is in memory */
+        {QKV "output y = q[0, 0].T @ softmax(q[0, 0] @ w)", 2, true},         /* a right factor */
+    };
+    CHECK(cases);
+}
+
 Test(fusion, copies_under_new_names_fuse_alike)
 {
     static const char text[] =

@@ -63,6 +63,7 @@ Test(source, compiled_text_gives_the_same_bits)
         "(x * y + 0.5) * x - y",
         "softmax(x)",
         "softmax(x, axis=0)",
+        "softmax(x @ x.T) @ x",
         "layer_norm(x + y, x[0], y[0])",
         "sum(exp(x))",
         "var(x, axis=0)",
