@@ -344,7 +344,7 @@ class Lines:
 
 
 def measure_machine(options, everything, chosen, runners, scratch, oracle, lines):
-    """The line of the machine; its limits from the file that is added to, or measured now."""
+    """(limits, the line of the machine with them); from the file that is added to, or measured now."""
     counts = [runner.threads for runner in runners]
     limits = {t: dict(lines.before.get("limits", {}).get(str(t), {})) for t in counts}
     if not all(limits.values()):
@@ -357,9 +357,10 @@ def measure_machine(options, everything, chosen, runners, scratch, oracle, lines
     versions = {}
     for peer in runners[0].peers:
         versions.update(peer.ask(120, do="hello").get("versions", {}))
-    lines.write({"line": "machine", **machine(), "alloc": options.alloc, "rounds": options.rounds, "versions": versions,
-                 "started": time.strftime("%Y-%m-%d %H:%M:%S"), "limits": {str(t): limits[t] for t in counts}})
-    return limits
+    line = {"line": "machine", **machine(), "alloc": options.alloc, "rounds": options.rounds, "versions": versions,
+            "started": time.strftime("%Y-%m-%d %H:%M:%S"), "limits": {str(t): limits[t] for t in counts}}
+    lines.write(line)
+    return limits, line
 
 
 def measure_one(workload, options, runners, oracle, scratch):
@@ -378,7 +379,7 @@ def measure_all(options, scratch, log):
     chosen = chosen_workloads(options, everything)
     runners = [Runner(int(n), options, scratch, log) for n in options.threads.split(",")]
     oracle, lines = Oracle(scratch), Lines(options)
-    limits = measure_machine(options, everything, chosen, runners, scratch, oracle, lines)
+    limits, line = measure_machine(options, everything, chosen, runners, scratch, oracle, lines)
     for workload in chosen:
         outcome = measure_one(workload, options, runners, oracle, scratch)
         for threads, by_name in outcome.items():
@@ -388,6 +389,7 @@ def measure_all(options, scratch, log):
                 limits[threads]["sgemm_gflops"] = max(limits[threads].get("sgemm_gflops", 0), rate)
             lines.write(result)
             print(progress(result), flush=True)
+    lines.write(line)                           # the product rate may be a better one now
     for runner in runners:
         runner.stop()
     oracle.peer.stop()

@@ -366,3 +366,41 @@ void pp_loop_cache_put(const pp_loop *loop, const char *simd, const char *genera
     pp_text_free(&text);
     close(folder);
 }
+
+/* ---- notes --------------------------------------------------------------------------------------------- */
+
+/* A note is a file like any other, of the text "note NAME", whose object is the note. */
+bool pp_cache_note_get(const char *name, char *text, size_t room)
+{
+    pp_text key = {0};
+    void *note = NULL;
+    size_t bytes = 0;
+    const int folder = open_folder(false);
+    if (folder < 0) return false;
+    pp_text_add(&key, "note %s", name);
+    const bool found = !key.failed && read_file(folder, name, &key, &note, &bytes) && bytes < room;
+    if (found) memcpy(text, note, bytes);
+    if (found) text[bytes] = '\0';
+    pp_free(note);
+    pp_text_free(&key);
+    close(folder);
+    return found;
+}
+
+bool pp_cache_note_put(const char *name, const char *text, char *path, size_t room)
+{
+    char again[ROOM];
+    pp_loop_cache_facts facts;
+    pp_text key = {0};
+    const int folder = open_folder(true);
+    pp_loop_cache_look(&facts);
+    snprintf(path, room, "%s", facts.why_not != NULL ? facts.why_not : "the folder cannot be made");
+    if (folder < 0) return false;
+    pp_text_add(&key, "note %s", name);
+    if (!key.failed) write_file(folder, name, &key, text, strlen(text));
+    pp_text_free(&key);
+    close(folder);
+    const bool good = pp_cache_note_get(name, again, sizeof again) && strcmp(again, text) == 0;
+    snprintf(path, room, good ? "%s/%s" : "%s: %s cannot be written", facts.folder, name);
+    return good;
+}

@@ -24,6 +24,12 @@ typedef struct pp_loop_cache_facts {
 } pp_loop_cache_facts;
 void pp_loop_cache_look(pp_loop_cache_facts *out);
 
+/* A short text under a name of its own (letters, digits, '-', '.') beside the objects, read and written by
+ * the same rules. get: with a 0 behind it; false: not there, not ours, damaged or longer. put: path is where
+ * it was put, or why it was not (room for 4200). */
+bool pp_cache_note_get(const char *name, char *text, size_t room);
+bool pp_cache_note_put(const char *name, const char *text, char *path, size_t room);
+
 /* Takes away what turned out not to load. */
 void pp_loop_cache_drop(const pp_loop *loop, const char *simd, const char *generator);
 

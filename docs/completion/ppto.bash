@@ -5,7 +5,7 @@
 _ppto()
 {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]} command=${COMP_WORDS[0]}
-    local verbs='run explain bench ops show-op info compare selfcheck memcheck help' words=
+    local verbs='run explain bench ops show-op info compare selfcheck tune memcheck help' words=
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
         mapfile -t COMPREPLY < <(compgen -W "$verbs --help --version" -- "$word")

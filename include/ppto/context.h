@@ -96,6 +96,10 @@ PPTO_API ppto_status ppto_runtime_info(ppto_context *ctx, bool json, char **text
 /* Runs known answers of the primitives and some chains on the context's device against the reference device.
  * E_DEVICE when something differs; *text says what was checked. */
 PPTO_API ppto_status ppto_selfcheck(ppto_context *ctx, char **text);
+/* Measures in about two seconds, on an otherwise idle machine, what predictions of time are made from
+ * (explain, the table of ppto_trace_steps), and keeps it in the folder of the cache for the processes that
+ * come; *text is a table of it, and where it was kept or why it was not. Results do not depend on it. */
+PPTO_API ppto_status ppto_tune(ppto_context *ctx, char **text);
 PPTO_API const char *ppto_version(void);
 
 #ifdef __cplusplus

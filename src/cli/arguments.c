@@ -17,7 +17,7 @@
 
 enum {
     TEXTS = CLI_RUN | CLI_EXPLAIN | CLI_BENCH, /* verbs with a program text */
-    ALL = 255,                                 /* with a context */
+    ALL = 255 | CLI_TUNE,                      /* with a context */
     FIRST_ID = 256                             /* above every character */
 };
 
@@ -87,7 +87,8 @@ static const option_row rows[] = {
     {"output=[NAME=]FILE", 'o', CLI_EXPLAIN, "explain the run that writes this result there", LIST,
      TO(outputs), 0, 0, NULL},
     {"npy=FILE", 0, CLI_RUN, "the same as -o FILE", LIST, TO(outputs), 0, 0, NULL},
-    {"json", 0, (ALL & ~(unsigned)CLI_SELFCHECK) | CLI_MEMCHECK, "print JSON", FLAG, TO(json), 0, 0, NULL},
+    {"json", 0, (ALL & ~(unsigned)(CLI_SELFCHECK | CLI_TUNE)) | CLI_MEMCHECK, "print JSON", FLAG, TO(json), 0,
+     0, NULL},
     {"stats", 0, CLI_RUN, "say on standard error what the run took, kernel by kernel", FLAG, TO(stats), 0, 0,
      NULL},
     {"stats-json=FILE", 0, CLI_RUN, "write the same as JSON", WORD, TO(stats_json), 0, 0, NULL},

@@ -36,7 +36,8 @@ enum cli_verb_bit {
     CLI_INFO = 32,
     CLI_COMPARE = 64,
     CLI_SELFCHECK = 128,
-    CLI_MEMCHECK = 256
+    CLI_MEMCHECK = 256,
+    CLI_TUNE = 512
 };
 
 /* A list of strings of the command line, in order. */
@@ -77,6 +78,7 @@ int cli_show_op(const cli_arguments *arguments);
 int cli_info(const cli_arguments *arguments);
 int cli_compare(const cli_arguments *arguments);
 int cli_selfcheck(const cli_arguments *arguments);
+int cli_tune(const cli_arguments *arguments);
 int cli_memcheck(const cli_arguments *arguments);
 
 /* arguments.c */

@@ -38,6 +38,9 @@ static const cli_verb verbs[] = {
     {"selfcheck", "",
      "Check known answers of the device against the reference device; exit 1 when one differs", "",
      CLI_SELFCHECK, cli_selfcheck},
+    {"tune", "", "Measure what predictions of time are made from, and keep it for this machine",
+     "Takes about two seconds, on a machine that does nothing else. Results do not depend on it.\n", CLI_TUNE,
+     cli_tune},
     {"memcheck", "REPORT.json", "Show a report of memory: as text, or as a picture",
      "Reports are written by ppto run --memcheck-json FILE, and by any program that uses ppto, run with\n"
      "PPTO_MEMCHECK=report PPTO_MEMCHECK_FILE=FILE.json; with PPTO_MEMCHECK_LEVEL=2 they hold stacks and "

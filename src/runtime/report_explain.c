@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "runtime/costs.h"
 #include "runtime/report.h"
 
 typedef struct amount { /* a number, or a formula while a size is open */
@@ -18,6 +19,7 @@ typedef struct explain {
     const pp_plan *plan;
     pp_report_sizes sizes;
     pp_report_pieces pieces;
+    pp_costs costs;
     bool json;
     pp_text *out;
     const char *comma; /* between the items of the list at hand */
@@ -123,6 +125,12 @@ static pp_code_count group_code(const explain *e, size_t g)
     return count;
 }
 
+/* ns on the wall that a launch should take, while all sizes are known. */
+static double group_ns(const explain *e, size_t g, amount reads, amount writes)
+{
+    return pp_cost_of_group(&e->costs, e->sizes.instance, g, reads.value + writes.value);
+}
+
 static ppto_status json_group(explain *e, size_t g)
 {
     amount reads, writes, flops;
@@ -144,10 +152,12 @@ static ppto_status json_group(explain *e, size_t g)
     }
     if (e->sizes.known)
         pp_text_add(e->out,
-                    ", \"phases\": %" PRIu32 ", \"loops\": %" PRIu32 ", \"compiled_loops\": %" PRIu32 "}",
-                    e->sizes.instance->groups[g].geometry.phases, code.loops, code.compiled);
+                    ", \"phases\": %" PRIu32 ", \"loops\": %" PRIu32 ", \"compiled_loops\": %" PRIu32
+                    ", \"predicted_ns\": %.0f}",
+                    e->sizes.instance->groups[g].geometry.phases, code.loops, code.compiled,
+                    group_ns(e, g, reads, writes));
     else
-        pp_text_add(e->out, ", \"phases\": null}");
+        pp_text_add(e->out, ", \"phases\": null, \"predicted_ns\": null}");
     return PPTO_OK;
 }
 
@@ -169,6 +179,10 @@ static ppto_status text_group(explain *e, size_t g)
     if (code.compiled > 0) pp_text_add(e->out, ", machine code");
     if (code.compiled > 0 && code.compiled < code.loops)
         pp_text_add(e->out, " in %" PRIu32 " of %" PRIu32 " loops", code.compiled, code.loops);
+    if (e->sizes.known) {
+        pp_text_add(e->out, ", predicted ");
+        pp_text_time(e->out, (int64_t)group_ns(e, g, reads, writes));
+    }
     pp_text_add(e->out, "\n");
     return PPTO_OK;
 }
@@ -457,6 +471,7 @@ ppto_status ppto_program_explain(ppto_program *program, ppto_explain_stage stage
     *text = NULL;
     PP_TRY(pp_context_refuses(program->ctx));
     explain e = {.program = program, .plan = program->plan, .json = json, .out = &out};
+    pp_costs_read(&e.costs);
     ppto_status status = print_stage(&e, stage, &err);
     if (status == PPTO_OK) return pp_report_give(&out, text);
     pp_text_free(&out);

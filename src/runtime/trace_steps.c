@@ -13,7 +13,7 @@
 typedef struct row {
     uint32_t step; /* of the view */
     uint64_t times, tasks, bytes;
-    int64_t wall_ns, busy_ns, wait_ns;
+    int64_t wall_ns, busy_ns, wait_ns, predicted_ns;
 } row;
 
 /* ---- summing ------------------------------------------------------------------------------------------- */
@@ -26,8 +26,10 @@ static void count_launch(const pp_trace_view *view, const pp_view_launch *launch
     to->wait_ns += launch->wait_ns;
     if (launch->plan >= view->trace->plans.n) return;
     const pp_trace_plan *plan = &view->trace->plans.at[launch->plan];
-    if (launch->plan_step < plan->n)
-        to->bytes += plan->steps[launch->plan_step].reads_bytes + plan->steps[launch->plan_step].writes_bytes;
+    if (launch->plan_step >= plan->n) return;
+    const pp_trace_step *step = &plan->steps[launch->plan_step];
+    to->bytes += step->reads_bytes + step->writes_bytes;
+    to->predicted_ns += step->predicted_ns;
 }
 
 static bool is_file(const pp_view_span *span)
@@ -153,12 +155,22 @@ static void print_time(pp_text *out, int64_t ns)
     pp_text_free(&text);
 }
 
+/* Blank where nothing is predicted: files, steps of streams. */
+static void print_prediction(pp_text *out, int64_t ns)
+{
+    if (ns > 0)
+        print_time(out, ns);
+    else
+        print_cell(out, "");
+}
+
 static void print_row(const pp_trace_view *view, const row *r, pp_text *out)
 {
     const pp_trace_step *step = &view->steps.at[r->step].s;
     char place[PP_SITE_ROOM];
     pp_text bytes = {0};
     print_time(out, r->wall_ns);
+    print_prediction(out, r->predicted_ns);
     print_time(out, r->busy_ns);
     print_time(out, r->wait_ns);
     pp_text_bytes(&bytes, r->bytes);
@@ -186,8 +198,12 @@ static void json_row(const pp_trace_view *view, const row *r, pp_text *out)
     pp_text_add(out,
                 ", \"launches\": %" PRIu64 ", \"tasks\": %" PRIu64 ", \"bytes\": %" PRIu64
                 ", \"wall_ns\": %" PRId64 ", \"busy_ns\": %" PRId64 ", \"wait_ns\": %" PRId64
-                ", \"gb_per_s\": %.6g}",
+                ", \"gb_per_s\": %.6g, \"predicted_ns\": ",
                 r->times, r->tasks, r->bytes, r->wall_ns, r->busy_ns, r->wait_ns, gb_per_s(r));
+    if (r->predicted_ns > 0)
+        pp_text_add(out, "%" PRId64 "}", r->predicted_ns);
+    else
+        pp_text_add(out, "null}");
 }
 
 ppto_status pp_trace_steps(const pp_trace_view *view, bool json, pp_text *out)
@@ -207,7 +223,9 @@ ppto_status pp_trace_steps(const pp_trace_view *view, bool json, pp_text *out)
                     ", \"steps\": [",
                     view->runs, view->dropped);
     else
-        pp_text_add(out, "      time   workers   waiting     bytes    GB/s  times   tasks  kind     what\n");
+        pp_text_add(
+            out,
+            "      time predicted   workers   waiting     bytes    GB/s  times   tasks  kind     what\n");
     for (size_t i = 0; i < n; i++) {
         if (json) pp_text_add(out, i ? ",\n " : "\n ");
         if (json)
@@ -218,9 +236,9 @@ ppto_status pp_trace_steps(const pp_trace_view *view, bool json, pp_text *out)
     if (json)
         pp_text_add(out, "]}\n");
     else
-        pp_text_add(out,
-                    "time is on the wall, of all launches or requests of a line; workers add up; waiting is "
-                    "before a request or task began\n");
+        pp_text_add(
+            out, "time is on the wall, of all launches or requests of a line; predicted by the constants of "
+                 "ppto tune; workers add up; waiting is before a request or task began\n");
     if (!json && view->dropped != 0)
         pp_text_add(out, "%" PRIu64 " older events were dropped and are not counted\n", view->dropped);
     pp_free(rows);

@@ -22,6 +22,7 @@ typedef struct pp_trace_step {
     const char *stream;                 /* "" none */
     ppto_site site;                     /* of its first operator that has one; file NULL: unknown */
     uint64_t reads_bytes, writes_bytes; /* distinct, as explain counts them while sizes are open */
+    int64_t predicted_ns;               /* of a launch, by runtime/costs.h; 0: nothing is */
 } pp_trace_step;
 
 typedef struct pp_trace_plan {

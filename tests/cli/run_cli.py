@@ -351,6 +351,31 @@ def code_cache_is_told(ppto):
     expect(got["why_not"] and "none in x.npy: " in text, (got, text))
 
 
+def what_is_tuned_is_kept_and_used(ppto):
+    env = {"PPTO_CACHE_DIR": "tuned"}
+
+    def predicted():
+        plan = json.loads(check(ppto("explain", "x + 1", "x=f32[1000]:zeros", "--json", env=env), 0).stdout)
+        return plan["groups"][0]["predicted_ns"]
+    usual = predicted()
+    text = check(ppto("tune", env=env), 0, out=["launch_ns", "far_gb_per_s", "products", "kept in tuned/machine-"]).stdout
+    expect(text.count(b"usually") == 8, text)
+    (name,) = [n for n in os.listdir("tuned") if n.endswith(".costs")]
+    note, mode = read("tuned/" + name), os.stat("tuned/" + name).st_mode & 0o777
+    expect(mode == 0o600 and b"launch_ns" in note, (oct(mode), note))
+    tuned = predicted()
+    for damaged in (note[:-1], note[:20], b"", note.replace(b"wake_ns", b"woke_ns")):
+        write("tuned/" + name, damaged)
+        expect(predicted() == usual, (damaged, usual))
+    write("tuned/" + name, note)
+    os.chmod("tuned/" + name, 0o622)
+    expect(predicted() == usual, "others may write there")
+    launch = float(note.split(b"launch_ns ")[1].split(b"\n")[0])
+    expect(tuned >= launch - 1, (tuned, launch))
+    check(ppto("tune", env={"PPTO_CACHE_DIR": ""}), 0, out=["not kept: PPTO_CACHE_DIR is empty"])
+    check(ppto("tune", "x"), 2)
+
+
 def broken_module_is_told(ppto):
     write("modules/libppto-llvm.so", b"no module")
     env = {"PPTO_MODULE_PATH": "modules"}
@@ -388,7 +413,8 @@ def explain_keys(ppto):
              "serial_bound_bytes", "copies")
         expect(len(plan["groups"]) == plan["kernels"] > 0, plan)
         for group in plan["groups"]:
-            need(group, "id", "kind", "ops", "reads_bytes", "writes_bytes", "flops")
+            need(group, "id", "kind", "ops", "reads_bytes", "writes_bytes", "flops", "predicted_ns")
+            expect(group["predicted_ns"] > 0 if known else group["predicted_ns"] is None, group)
             expect(isinstance(group["writes_bytes"], int) or not known, group)
         for pair in plan["not_fused"]:
             need(pair, "producer", "consumer", "code", "text")
@@ -443,7 +469,7 @@ def threads_do_not_print(ppto):
 
 def every_help(ppto):
     check(ppto("--help"), 0, out=["usage: ppto", "exit codes"])
-    for verb in ("run", "explain", "bench", "ops", "show-op", "info", "compare", "selfcheck", "memcheck"):
+    for verb in ("run", "explain", "bench", "ops", "show-op", "info", "compare", "selfcheck", "tune", "memcheck"):
         for args in ([verb, "--help"], [verb, "-h"], ["help", verb]):
             check(ppto(*args), 0, out=[f"usage: ppto {verb}", "options:"])
 
@@ -489,7 +515,7 @@ SPECIAL = [saves_and_reads, every_file_layout_reads_the_same, named_results, onl
            bound_but_not_needed, pipe_in_and_out, replaces_its_own_input, failure_keeps_the_old_file,
            no_half_files_remain, folder_that_cannot_be_written, same_bits_anywhere,
            random_is_keyed_by_seed_and_name, json_results, json_of_nan, stats_keys, stats_text, trace, bench_keys,
-           bench_waits_for_machine_code, explain_keys, info_keys, code_cache_is_told, broken_module_is_told, ops_keys, compare_json, fewer_threads_than_asked_for_are_told,
+           bench_waits_for_machine_code, explain_keys, info_keys, code_cache_is_told, what_is_tuned_is_kept_and_used, broken_module_is_told, ops_keys, compare_json, fewer_threads_than_asked_for_are_told,
            threads_do_not_print, every_help, keeps_mode_and_links,
            colour, names_that_are_not_utf8, long_text, deep_text, posix_order]
 

@@ -219,7 +219,7 @@ def stats_say_what_took_how_long(ppto):
     steps = stats["operators"]
     expect(steps["schema"] == "ppto-steps/1" and steps["runs"] == 1 and steps["dropped_events"] == 0, steps)
     for step in steps["steps"]:
-        for key in ("ops", "kind", "stream", "site", "launches", "tasks", "bytes", "wall_ns", "busy_ns", "wait_ns", "gb_per_s"):
+        for key in ("ops", "kind", "stream", "site", "launches", "tasks", "bytes", "wall_ns", "busy_ns", "wait_ns", "gb_per_s", "predicted_ns"):
             expect(key in step, f"no {key} in {step}")
         expect(step["wall_ns"] >= 0 and step["wait_ns"] >= 0 and step["tasks"] >= step["launches"] > 0, step)
     walls = [step["wall_ns"] for step in steps["steps"]]

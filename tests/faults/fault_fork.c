@@ -77,6 +77,7 @@ static void contexts_and_arrays(const scene *s)
     CHECK(refused(ppto_show_operator(s->ctx, "exp", false, &text)));
     CHECK(refused(ppto_runtime_info(s->ctx, false, &text)));
     CHECK(refused(ppto_selfcheck(s->ctx, &text)));
+    CHECK(refused(ppto_tune(s->ctx, &text)));
     CHECK(none(ppto_array_create(s->ctx, PPTO_F32, 1, shape)));
     CHECK(none(ppto_array_copy_of(s->ctx, PPTO_F32, 1, shape, data)));
     CHECK(none(ppto_array_wrap(s->ctx, data, PPTO_F32, 1, shape, NULL, NULL, NULL)));

@@ -216,6 +216,8 @@ Test(errors, NULL_is_answered_everywhere)
     cr_expect_eq(ppto_runtime_info(NULL, false, &text), PPTO_E_VALUE);
     cr_expect_eq(ppto_runtime_info(ctx, false, NULL), PPTO_E_VALUE);
     cr_expect_eq(ppto_selfcheck(NULL, &text), PPTO_E_VALUE);
+    cr_expect_eq(ppto_tune(NULL, &text), PPTO_E_VALUE);
+    cr_expect_eq(ppto_tune(ctx, NULL), PPTO_E_VALUE);
     cr_expect_neq(*ppto_status_name((ppto_status)12345), 0);
     cr_expect_eq(ppto_dtype_size((ppto_dtype)99), 0);
     ppto_graph_destroy(g);
