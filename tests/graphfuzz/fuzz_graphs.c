@@ -144,7 +144,7 @@ static int hunt(const options *o, fz_checker *checker, fz_program *program)
     return 1;
 }
 
-/* A graph that computes for too long ends the process, and so does one that stands still, but a busy machine does not. */
+/* A graph that computes for too long ends the process, and so does one that stands still. */
 static void limit_time(int times)
 {
     setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = times * FZ_CPU_SECONDS}, NULL);
