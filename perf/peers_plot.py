@@ -122,7 +122,8 @@ def roofline(results, limits, threads):
         _, y = place(10**x0, 10**e)
         parts += [line(70, y, WIDTH - 40, y), text(64, y + 4, f"{10.0**e:g}", "end", 11)]
     ridge = max(10**x0, min(10**x1, peak/band))
-    (ax, ay), (bx, by), (cx, cy) = (place(10**x0, max(10**y0, band*10**x0)), place(ridge, min(peak, band*ridge)),
+    first = max(10**x0, 10**y0/band)            # where the roof of memory comes into the picture
+    (ax, ay), (bx, by), (cx, cy) = (place(first, band*first), place(ridge, min(peak, band*ridge)),
                                     place(10**x1, min(peak, band*10**x1)))
     parts += [line(ax, ay, bx, by, INK, 1.5), line(bx, by, cx, cy, INK, 1.5)]
     for x, y, name in theirs:

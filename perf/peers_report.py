@@ -39,6 +39,21 @@ def read_lines(path):
     return machine, list(results.values())
 
 
+def drop_wrong_limits(machine, results):
+    """Takes away the limits of every number of threads for which somebody was faster than the limit by more than a fifth:
+    they were measured while the machine was busy, or while less of it was. The numbers of threads."""
+    wrong = {r["threads"] for r in results for f in r["peers"].values()
+             if f.get("ok", True) and f.get("fraction", 0) > 1.2 and r["group"] != "latency"}
+    for threads in wrong:
+        machine.get("limits", {}).pop(str(threads), None)
+    for result in results:
+        if result["threads"] in wrong:
+            result["limit_seconds"] = None
+            for figures in result["peers"].values():
+                figures.pop("fraction", None)
+    return sorted(wrong)
+
+
 def wanted_ratio(result):
     return 0.95 if result["workload"].startswith(PRODUCTS) else 1.0
 
@@ -148,15 +163,16 @@ def summary(results):
     return lines
 
 
-def section(machine, results):
+def section(machine, results, wrong):
     versions = ", ".join(f"{name} {value}" for name, value in machine.get("versions", {}).items() if value)
     return [f"`./dev bench --peers`, {machine.get('started', '')}, {machine.get('rounds')} samples each, interleaved, on "
             f"{machine.get('cpus')} CPUs of {machine.get('cpu')}, {machine.get('memory_gib')} GiB, Linux {machine.get('kernel')}, "
             f"Python {machine.get('python')}; {versions}. Ratio: time of the best peer / time of ppto; ↓: short of its peer.", "",
-            *summary(results), "", *ratio_table(results), "",
+            *summary(results), *[f"* No limits with {n} thread{'s' if n > 1 else ''}: somebody was faster than those measured, so "
+                                 "something else ran meanwhile." for n in wrong], "", *ratio_table(results), "",
             "![ratio to the best peer](performance/ratio.svg)", "", "![part of the machine's limit](performance/limit.svg)", "",
-            "Every peer's time is in [performance/peers.md](performance/peers.md), the rooflines in "
-            "[one thread](performance/roofline-1.svg) and [two](performance/roofline-2.svg)."]
+            "Every peer's time is in [performance/peers.md](performance/peers.md). Rooflines: "
+            + ", ".join(f"[{n}](performance/roofline-{n}.svg)" for n in machine.get("limits", {})) + "."]
 
 
 # --------------------------------------------------------------------------------------------------- files
@@ -171,13 +187,15 @@ def between_markers(text, lines):
 
 def write(docs, machine, results):
     """The section of performance.md, all peers, and the pictures."""
-    page, folder = docs / "performance.md", docs / "performance"
-    page.write_text(between_markers(page.read_text(), section(machine, results)))
+    page, folder, wrong = docs / "performance.md", docs / "performance", drop_wrong_limits(machine, results)
+    page.write_text(between_markers(page.read_text(), section(machine, results, wrong)))
     folder.mkdir(exist_ok=True)
     head = ["# Every peer", "", "Times of one run of `./dev bench --peers`; see [performance.md](../performance.md). ✗: a wrong result.", ""]
     (folder / "peers.md").write_text("\n".join(head + all_tables(results)).rstrip() + "\n")
     (folder / "ratio.svg").write_text(ratio_plot(results))
     (folder / "limit.svg").write_text(limit_plot(results))
+    for old in folder.glob("roofline-*.svg"):
+        old.unlink()
     for threads, limits in machine.get("limits", {}).items():
         if plot := roofline(results, limits, int(threads)):
             (folder / f"roofline-{threads}.svg").write_text(plot)

@@ -87,6 +87,14 @@ class Report(unittest.TestCase):
                 xml.dom.minidom.parse(str(picture))
 
 
+    def test_limits_that_somebody_beat_are_left_out(self):
+        machine, line, other = copy.deepcopy(MACHINE), result("a", 1, 2), result("b", 1, 2, threads=2)
+        for each, fraction in ((line, 1.3), (other, 0.9)):
+            each["limit_seconds"] = each["peers"]["numpy"]["fraction"] = fraction
+        self.assertEqual(peers_report.drop_wrong_limits(machine, [line, other]), [1])
+        self.assertEqual((line["limit_seconds"], other["limit_seconds"], machine["limits"]), (None, 0.9, {}))
+
+
 class Compared(unittest.TestCase):
     def run_compare(self, before, after):
         with tempfile.TemporaryDirectory() as folder:
