@@ -3,6 +3,7 @@
  * which functions lack, is added here. */
 #include "devices/cpu/loop.h"
 
+#include "base/fault.h"
 #include "kernel/number.h"
 #include "kernel/verify.h"
 
@@ -55,6 +56,7 @@ uint64_t pp_loop_hash(const pp_loop *loop)
     for (uint32_t i = 0; i < loop->n_out; i++) h = hash_stream(h, &loop->out[i]);
     h = pp_pools_hash(h, &pools);
     for (uint32_t i = 0; i < loop->n_folds; i++) h = hash_fold(h, &loop->folds[i]);
+    if (pp_fault_now() != PP_FAULT_NONE) h = pp_hash_mix(h, (uint64_t)pp_fault_now()); /* other code */
     return h != 0 ? h : 1;
 }
 

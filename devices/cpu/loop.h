@@ -76,7 +76,7 @@ typedef void (*pp_loop_fn)(size_t rows, size_t cols, const pp_stream_at *in, con
 
 /* What a generator offers: the only symbol of its module, `pp_generator_module`, is one. All may be called
  * from any thread, open and compile one at a time. A module is never closed. */
-#define PP_GENERATOR_ABI 3u
+#define PP_GENERATOR_ABI 4u
 typedef struct pp_generator {
     uint32_t abi;     /* PP_GENERATOR_ABI of the module; others are refused */
     const char *name; /* "LLVM 19.1.7": its text is part of the key of the disk cache */
@@ -90,6 +90,7 @@ typedef struct pp_generator {
     /* Makes an object runnable: *fn until unload(*handle). A damaged object is E_INTERNAL. */
     ppto_status (*load)(const void *object, size_t bytes, void **handle, pp_loop_fn *fn, pp_error *err);
     void (*unload)(void *handle); /* NULL is fine */
+    int *fault; /* the switch of its planted faults (base/fault.h); NULL: it has none, as in every release */
 } pp_generator;
 
 pp_pools pp_loop_pools(const pp_loop *loop);

@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/thread.h"
 #include "devices/cpu/loop_cache.h"
 #include "devices/cpu/loop_copy.h"
@@ -112,6 +113,7 @@ static ppto_status generate(entry *e, pp_loop_fn *fn, object *made, pp_error *er
     PP_TRY(open_for(e->simd, &g, err));
     e->code.from_disk = from_disk(e, g, fn);
     if (e->code.from_disk) return PPTO_OK;
+    if (g->fault != NULL) *g->fault = pp_fault_now();
     PP_TRY(g->compile(&e->loop, e->simd, pp_alloc, &made->at, &made->bytes, err));
     return g->load(made->at, made->bytes, &e->handle, fn, err);
 }

@@ -5,6 +5,7 @@
  * written there by the masked code; later ones are stepped, in registers where a vector of lanes has its own
  * copy of the code. At the end of the row lanes join by halving: first whole vectors, then inside one, where
  * lane i meets lane i + h by a shuffle. Lanes that do not exist are masked out, never filled. */
+#include "base/fault.h"
 #include "devices/cpu_llvm/emit.h"
 
 enum { MAX_PARAM = 12, MAX_LANES = 64 };
@@ -114,7 +115,8 @@ void pp_emit_fold_part(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, const 
 /* Which lanes of the vector at `first` have a partner h further, of `lanes` that exist (an i64). */
 static LLVMValueRef has_partner(pp_emit *e, unsigned first, unsigned h, LLVMValueRef lanes)
 {
-    const LLVMValueRef before = pp_emit_constant(e, LLVMTypeOf(lanes), (uint64_t)first + h);
+    const uint64_t less = pp_fault(PP_FAULT_CODE_LANES) ? 1 : 0;
+    const LLVMValueRef before = pp_emit_constant(e, LLVMTypeOf(lanes), (uint64_t)first + h - less);
     return pp_emit_first_lanes(e, LLVMBuildSub(e->build, lanes, before, ""));
 }
 
@@ -150,7 +152,7 @@ static void join_inside(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, p
 void pp_emit_store_one(pp_emit *e, const pp_stream *stream, LLVMValueRef at, LLVMValueRef state)
 {
     const ppto_dtype dtype = (ppto_dtype)stream->dtype;
-    if (stream->canonical) state = pp_emit_canonical(e, dtype, state);
+    if (stream->canonical && !pp_fault(PP_FAULT_CODE_NAN)) state = pp_emit_canonical(e, dtype, state);
     if (dtype == PPTO_BOOL) state = pp_emit_cast(e, PPTO_BOOL, PPTO_U8, state);
     const LLVMValueRef first =
         LLVMBuildExtractElement(e->build, state, pp_emit_constant(e, pp_emit_int(e, 32), 0), "");

@@ -10,6 +10,7 @@
  * stores need, and where that cannot be had the whole row goes by parts, with plain stores. A vector has as
  * many elements as the widest dtype of the code allows in one register. Whole vectors are taken one after the
  * other, stores and all: the processor overlaps them. */
+#include "base/fault.h"
 #include "devices/cpu_llvm/emit_writer.h"
 
 /* ---- a row --------------------------------------------------------------------------------------------- */
@@ -21,6 +22,7 @@ typedef struct blocks {
 static LLVMValueRef row_of(const pp_emit_writer *w, const pp_emit_place *p, LLVMValueRef r)
 {
     LLVMValueRef offset = LLVMBuildMul(w->e->build, r, p->pitch, "");
+    if (pp_fault(PP_FAULT_CODE_PITCH)) offset = LLVMBuildMul(w->e->build, offset, pp_emit_count(w->e, 0), "");
     return LLVMBuildGEP2(w->e->build, pp_emit_int(w->e, 8), p->at, &offset, 1, "");
 }
 

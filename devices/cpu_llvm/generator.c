@@ -11,6 +11,7 @@
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 
+#include "base/fault.h"
 #include "devices/cpu_llvm/emit.h"
 #include "devices/cpu_llvm/object.h"
 
@@ -196,4 +197,7 @@ __attribute__((visibility("default"))) const pp_generator pp_generator_module = 
     .compile = generator_compile,
     .load = generator_load,
     .unload = generator_unload,
+#ifdef PP_FAULTS
+    .fault = &pp_fault_active,
+#endif
 };

@@ -19,17 +19,31 @@ typedef enum pp_fault_kind {
     PP_FAULT_STALE_SCALAR,    /* a bound number is remembered from the first run */
     PP_FAULT_OVERLAPPING_OUT, /* an output is written over an input still to be read */
     PP_FAULT_SWAPPED_BLOCKS,  /* blocks of k of a contraction add in another order */
+    /* in machine code alone: */
+    PP_FAULT_CODE_TAIL,  /* the last of seven elements is not stored */
+    PP_FAULT_CODE_NAN,   /* a stored NaN keeps its payload and sign */
+    PP_FAULT_CODE_LANES, /* a lane too many takes part in joining */
+    PP_FAULT_CODE_PITCH, /* every row lies where the first one does */
     PP_FAULT_KINDS
 } pp_fault_kind;
 
 #ifdef PP_FAULTS
-/* The fault that is on; set by the test before contexts exist. */
+/* The fault that is on; set by the test before contexts exist. The generator of machine code has a switch of
+ * its own, which is set before it compiles (devices/cpu/loop.h). */
 extern int pp_fault_active;
+static inline int pp_fault_now(void)
+{
+    return pp_fault_active;
+}
 static inline bool pp_fault(pp_fault_kind kind)
 {
     return pp_fault_active == (int)kind;
 }
 #else
+static inline int pp_fault_now(void)
+{
+    return PP_FAULT_NONE;
+}
 static inline bool pp_fault(pp_fault_kind kind)
 {
     return (void)kind, false;
