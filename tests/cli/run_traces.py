@@ -277,7 +277,7 @@ def picture_to_standard_output(ppto):
 
 def large_graphs_stay_legible(ppto):
     """A hundred kernels: boxes do not overlap."""
-    lines = ["input x: f32[64, 64]", "h0 = x"] + [f"h{i} = h{i - 1} @ x + h{i - 1}" for i in range(1, 100)]
+    lines = ["input x: f32[64, 64]", "h0 = x"] + [f"h{i} = x @ h{i - 1} + h{i - 1}" for i in range(1, 100)]
     write("deep.ppto", "\n".join(lines) + "\noutput y = h99\n")
     check(ppto("explain", "deep.ppto", "--svg", "deep.svg"), 0)
     boxes = [tuple(float(b.get(k)) for k in ("x", "y", "width", "height"))
