@@ -12,6 +12,7 @@
 
 #include "devices/cpu/blocks.h"
 #include "devices/cpu/functions_cut.h"
+#include "kernel/walk.h"
 #include "ops/scalar_text.h"
 
 enum { SHORT_STEP = 24 };
@@ -109,6 +110,43 @@ static void emit_helpers(const pp_fold_text *t)
     emit(t, "}\n\n");
 }
 
+/* ---- states that are the same -------------------------------------------------------------------------- */
+
+/* What each result depends on: a bit for every parameter. */
+static void depends(const pp_function *f, uint32_t *result)
+{
+    const pp_pools pools = pp_function_pools(f);
+    uint32_t *on = pp_calloc(f->n_code + 1u, sizeof *on);
+    for (uint32_t at = 0; at < f->n_code; at++) {
+        uint32_t operand[PP_MAX_OPERANDS];
+        const unsigned n = pp_instr_operands(&pools, &f->code[at], operand);
+        if (on == NULL) break;
+        if (f->code[at].op == PP_PARAM) on[at] = UINT32_C(1) << f->code[at].imm;
+        for (unsigned i = 0; i < n; i++) on[at] |= on[operand[i]];
+    }
+    for (unsigned r = 0; r < f->n_results; r++) result[r] = on != NULL ? on[f->result[r]] : UINT32_MAX;
+    pp_free(on);
+}
+
+/* The states that depend on no element, a bit each: how many there were, say. They are the same in all lanes,
+ * or columns, of one step; computed once for all, a division costs nothing. */
+static uint32_t same_states(const pp_fold *fold)
+{
+    uint32_t lifted[4] = {0}, stepped[4] = {0}, same = 0, before;
+    const unsigned n = fold->n_states;
+    if (fold->joined) return 0;
+    depends(fold->lift, lifted);
+    depends(fold->step != NULL ? fold->step : fold->join, stepped);
+    for (unsigned s = 0; s < n; s++) same |= (uint32_t)(lifted[s] == 0) << s;
+    do {
+        before = same;
+        const uint32_t known = fold->step != NULL ? same : same | same << n;
+        for (unsigned s = 0; s < n; s++)
+            if ((stepped[s] & ~known) != 0) same &= ~(UINT32_C(1) << s);
+    } while (same != before);
+    return same;
+}
+
 /* ---- loops --------------------------------------------------------------------------------------------- */
 
 #define LANES "void PP_NAME(pp_lanes_$K)(size_t n, void *const *state, const void *const *in, int64_t k0)"
@@ -132,13 +170,33 @@ static bool is_short(const pp_fold *fold)
     return (fold->step != NULL ? fold->step->n_code : lift + fold->join->n_code) <= SHORT_STEP;
 }
 
+/* The states before the loop over lanes or columns: one element for all of them where they are the same. */
+static void emit_same(const pp_fold_text *t, uint32_t same)
+{
+    for (unsigned s = 0; s < t->fold->n_states; s++)
+        if (same >> s & 1) pp_text_add(t->out, "        const %s c%u = s%u[0];\n", state_type(t, s), s, s);
+}
+
+static void emit_states(const pp_fold_text *t, uint32_t same, char at)
+{
+    for (unsigned s = 0; s < t->fold->n_states; s++) {
+        pp_text_add(t->out, "            %s t%u = ", state_type(t, s), s);
+        if (same >> s & 1)
+            pp_text_add(t->out, "c%u;\n", s);
+        else
+            pp_text_add(t->out, "s%u[%c];\n", s, at);
+    }
+}
+
 /* for every lane: `count` elements 64 apart from element i on. */
 static void emit_lane_pass(const pp_fold_text *t, const char *lanes, unsigned count)
 {
+    const uint32_t same = same_states(t->fold);
+    emit_same(t, same);
     pp_text_add(t->out,
                 "        for (size_t l = 0; l < %s; l++) {\n            const size_t i = j * 64 + l;\n",
                 lanes);
-    emit(t, "$s{            $t t$i = s$i[l];\n}");
+    emit_states(t, same, 'l');
     for (unsigned q = 0; q < count; q++) {
         emit(t, "            step_$K($s{t$i, }");
         for (unsigned i = 0; i < t->fold->n_inputs; i++) pp_text_add(t->out, "x%u[i + %u], ", i, q * 64);
@@ -230,8 +288,10 @@ static void emit_row_pass(const pp_fold_text *t, unsigned count)
                         "        const %s *const x%u_%u = (const void *)((const char *)in[%u] + (r + %u) * "
                         "in_stride[%u]);\n",
                         input_type(t, i), i, q, i, q, i);
-    emit(t, "        PP_INDEPENDENT\n        for (size_t c = 0; c < n; c++) {\n$s{            $t t$i = "
-            "s$i[c];\n}");
+    const uint32_t same = same_states(t->fold);
+    emit_same(t, same);
+    emit(t, "        PP_INDEPENDENT\n        for (size_t c = 0; c < n; c++) {\n");
+    emit_states(t, same, 'c');
     for (unsigned q = 0; q < count; q++) {
         emit(t, "            step_$K($s{t$i, }");
         for (unsigned i = 0; i < t->fold->n_inputs; i++) pp_text_add(t->out, "x%u_%u[c], ", i, q);
