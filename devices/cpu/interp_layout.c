@@ -14,7 +14,9 @@
 
 #define TRIAL_ROWS 16u
 #define TRIAL_COLS 256u
-#define STRIP 512 /* columns of a strip of ROWS */
+#define STRIP 512         /* columns of a strip of ROWS; more, so that memory is read in longer pieces, */
+#define STRIP_ROWS 4      /* where so many rows of it still are a tile */
+#define STRIP_STATES 4096 /* and its states take no more bytes */
 #define STRIP_LEAST 16
 #define LINE 16          /* rows of a tile of LANES that turns a tensor */
 #define MAP_BYTES 16384  /* of a tile of an output of MAP: it is looked at once more for NaN */
@@ -274,13 +276,26 @@ static void lanes_tiles(pp_launch *launch, int64_t elements, int64_t *rows, int6
     *rows = smaller(*rows, launch->space.dim[PP_DIM_ROWS].total);
 }
 
+/* Of one column, all folds together. */
+static int64_t state_bytes(const pp_launch *launch)
+{
+    const pp_program *p = launch->variant->program;
+    int64_t bytes = 0;
+    for (uint32_t f = 0; f < p->n_folds; f++)
+        for (unsigned s = 0; s < p->folds[f].n_states; s++)
+            bytes += (int64_t)ppto_dtype_size((ppto_dtype)p->folds[f].state[s]);
+    return larger(1, bytes);
+}
+
 static void rows_tiles(pp_launch *launch, int64_t elements, uint32_t workers, int64_t *rows, int64_t *cols)
 {
     const pp_dim *strip = &launch->space.dim[PP_DIM_COLS];
     const int64_t k = launch->space.dim[PP_DIM_ROWS].total,
                   kept = buffer_row_bytes(launch->variant->program) * k;
     const int64_t last = last_size(launch, strip);
-    int64_t width = smaller(STRIP, last >= 64 ? last : strip->total);
+    const int64_t most =
+        larger(STRIP, smaller(elements / STRIP_ROWS, STRIP_STATES / state_bytes(launch)) & ~(int64_t)63);
+    int64_t width = smaller(most, last >= 64 ? last : strip->total);
     const int64_t share = (strip->total / (int64_t)workers + 15) & ~(int64_t)15;
     if (turns(launch)) width = smaller(width, SQUARE);
     if (workers > 1 && share >= 64) width = smaller(width, share);
