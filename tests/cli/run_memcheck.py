@@ -39,7 +39,7 @@ def matches(value, schema, root, path="$"):
 def memcheck_report(ppto):
     """Both levels of reports against the schema, and what the verb makes of one."""
     schema = json.loads(read(os.path.join(HERE, "../../docs/memcheck.schema.json")))
-    check(ppto("run", "softmax(x @ w)", "x=f32[64,32]", "w=f32[32,8]", "-o", "m.npy", "--memcheck-json", "m.json"), 0)
+    check(ppto("run", "softmax(x @ w, axis=0)", "x=f32[64,32]", "w=f32[32,8]", "-o", "m.npy", "--memcheck-json", "m.json"), 0)
     report = json.loads(read("m.json"))
     matches(report, schema, schema)
     expect(report["level"] == 2 and report["complete"] and report["buffers"], report["level"])

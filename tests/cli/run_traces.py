@@ -16,7 +16,7 @@ import xml.etree.ElementTree as xml
 from run_cli import Runner, check, expect, npy, read, write
 
 SVG = "{http://www.w3.org/2000/svg}"
-CHAIN = ["run", "softmax(x @ w) + sum(exp(x))", "x=f32[256,64]:random(1)", "w=f32[64,64]:random(2)", "-o", "out.npy"]
+CHAIN = ["run", "softmax(x @ w, axis=0) + sum(exp(x))", "x=f32[256,64]:random(1)", "w=f32[64,64]:random(2)", "-o", "out.npy"]
 PIECES = ["run", "exp(x) / sum(exp(x))", "x=big.npy", "-o", "out.npy", "--memory-limit", "8M"]
 
 
@@ -239,7 +239,7 @@ def stats_say_what_took_how_long(ppto):
 # ---- pictures of plans ----
 
 def pictures_of_plans(ppto):
-    text = check(ppto("explain", "softmax(x @ w) + sum(exp(x))", "x=f32[256,64]", "w=f32[64,64]", "--svg", "g.svg",
+    text = check(ppto("explain", "softmax(x @ w, axis=0) + sum(exp(x))", "x=f32[256,64]", "w=f32[64,64]", "--svg", "g.svg",
                       "--dot", "g.dot"), 0).stdout
     expect(b"kernels" in text, "the text is there too")
     words = svg_words("g.svg")

@@ -50,7 +50,7 @@ static ppto_program *chain_of(int64_t n)
 {
     ppto_graph *g = ppto_graph_create(ctx);
     (void)ppto_input(g, "x", PPTO_F32, "N, 8");
-    ppto_tensor *y = ppto_expr(g, "sum(exp(x), axis=1) * 2 + sum(softmax(x @ transpose(x, [1, 0])))");
+    ppto_tensor *y = ppto_expr(g, "sum(exp(x), axis=1) * 2 + sum(softmax(x @ transpose(x, [1, 0]), axis=0))");
     ppto_program *p = NULL;
     cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK, "%s", ppto_error_text(ctx));
     ppto_array *x = ppto_array_fill(ctx, PPTO_F32, 2, (int64_t[]){n, 8}, "random(1)", "x");
