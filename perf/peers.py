@@ -266,7 +266,7 @@ def machine():
     memory = next((int(line.split()[1]) for line in Path("/proc/meminfo").read_text().splitlines()
                    if line.startswith("MemTotal")), 0)
     return {"cpu": model, "cpus": len(os.sched_getaffinity(0)), "memory_gib": round(memory / 1048576, 1),
-            "kernel": platform.release(), "python": platform.python_version()}
+            "kernel": platform.release().split("-")[0], "python": platform.python_version()}
 
 
 def progress(result):
