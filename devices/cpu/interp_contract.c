@@ -4,7 +4,8 @@
  * The law: inside a block of 1024 products one fma chain per element from +0 in order of k; blocks added in
  * order; at the end + 0, by the register tile itself where there is one block. The register tile continues
  * from what C holds, so slices of 256 save and resume the chain. The first block is built in `sum` itself.
- * Integers wrap, in one chain. The rows of a macro tile follow each other without gaps. */
+ * Integers wrap, in one chain. Where one result follows, `sum` lies in its memory; else in scratch, where the
+ * rows of a macro tile follow each other without gaps. */
 #include <string.h>
 
 #include "base/fault.h"
@@ -36,6 +37,7 @@ void pp_work_contract_start(pp_work *w)
 
 typedef struct unit {
     int64_t batch, m0, n0, m, n; /* corner and extent of the macro tile */
+    pp_view sum, chain;          /* the blocks before, the running one: the same where there is one block */
 } unit;
 
 static unit unit_at(const pp_contract_at *c, int64_t number)
@@ -45,6 +47,85 @@ static unit unit_at(const pp_contract_at *c, int64_t number)
     u.m = smaller(c->mt, c->m - u.m0);
     u.n = smaller(c->nt, c->n - u.n0);
     return u;
+}
+
+/* ---- where C is built ------------------------------------------------------------------------ */
+
+/* Steps that compute an element from the same element of their operands, and look at no operand later. */
+static bool is_plain(pp_step_kind kind)
+{
+    switch (kind) {
+    case PP_STEP_ROW1:
+    case PP_STEP_ROW2:
+    case PP_STEP_ROW3:
+    case PP_STEP_SPREAD:
+    case PP_STEP_LOAD:
+    case PP_STEP_PRODUCT:
+    case PP_STEP_STORE: return true;
+    default: return false;
+    }
+}
+
+/* The one store behind the product, if what is made of an element of C may go where it was. *alone: it stores
+ * C itself. */
+static const pp_step *only_store(const pp_launch *launch, bool *alone)
+{
+    const pp_body *body = &launch->bodies[0];
+    const pp_step *step = body->steps[PP_GROUP_MINOR], *store = NULL;
+    const uint32_t n = body->n_steps[PP_GROUP_MINOR];
+    if (launch->variant->program->n_stages != 1 || body->n_steps[PP_GROUP_MAJOR] > 0) return NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_plain(step[i].kind) || (store != NULL && step[i].kind == PP_STEP_STORE)) return NULL;
+        if (step[i].kind == PP_STEP_STORE) store = &step[i];
+    }
+    *alone = n == 2 && step[0].kind == PP_STEP_PRODUCT;
+    return store;
+}
+
+/* The part of a result that is the unit's tile; false where it has no room for C. What goes around the caches
+ * is not built there, unless it is C as it is. */
+static bool in_result(pp_work *w, pp_view *out)
+{
+    const pp_contract_at *c = w->launch->contract;
+    bool alone;
+    const pp_step *store = only_store(w->launch, &alone);
+    if (store == NULL || store->level != PP_LEVEL_FULL) return false;
+    const pp_access_at *access = store->data;
+    return w->launch->tensors[access->tensor].dtype == c->dtype && pp_work_direct(w, store, alone, out) &&
+           out->pitch >= (int64_t)(w->cols * c->size) && out->pitch % (int64_t)c->size == 0;
+}
+
+static void place_tile(pp_work *w, unit *u)
+{
+    const pp_contract_at *c = w->launch->contract;
+    const int64_t row = u->n * (int64_t)c->size;
+    w->space = &w->launch->space;
+    pp_work_range(w, PP_DIM_ROWS, u->m0, (size_t)u->m);
+    pp_work_range(w, PP_DIM_COLS, u->n0, (size_t)u->n);
+    if (!in_result(w, &u->sum)) u->sum = (pp_view){w->scratch + c->sum, row};
+    u->chain = c->chain == c->sum ? u->sum : (pp_view){w->scratch + c->chain, row};
+}
+
+/* Rows `first` to `first + rows` of a tile: to += from, or + 0 where from is NULL. */
+static void add_tile(pp_work *w, const unit *u, const pp_view *from, int64_t first, int64_t rows)
+{
+    static const uint64_t zero; /* of any dtype */
+    const pp_contract_at *c = w->launch->contract;
+    const int64_t row = u->n * (int64_t)c->size;
+    const pp_block_fn add = w->set->scalar[PP_ADD][c->dtype][from != NULL ? PP_VV : PP_VS];
+    const bool joined = u->sum.pitch == row && (from == NULL || from->pitch == row);
+    const int64_t pieces = joined ? 1 : rows;
+    const size_t elements = (size_t)(joined ? rows * u->n : u->n);
+    for (int64_t i = 0; i < pieces; i++) {
+        char *to = u->sum.at + (first + i) * u->sum.pitch;
+        add(elements, to, to, from != NULL ? from->at + (first + i) * from->pitch : (const char *)&zero,
+            NULL);
+    }
+}
+
+static void clear_tile(const pp_view *tile, int64_t rows, size_t row_bytes)
+{
+    for (int64_t i = 0; i < rows; i++) memset(tile->at + i * tile->pitch, 0, row_bytes);
 }
 
 /* ---- stages ---------------------------------------------------------------------------------- */
@@ -60,8 +141,8 @@ static void run_stages(pp_work *w, const unit *u, int64_t first, int64_t rows)
         for (int64_t n = 0; n < u->n; n += (int64_t)launch->cols) {
             pp_work_range(w, PP_DIM_ROWS, u->m0 + r, n_rows);
             pp_work_range(w, PP_DIM_COLS, u->n0 + n, (size_t)smaller((int64_t)launch->cols, u->n - n));
-            w->product.at = w->scratch + c->sum + (size_t)(r * u->n + n) * c->size;
-            w->product.pitch = u->n * (int64_t)c->size;
+            w->product.at = u->sum.at + r * u->sum.pitch + n * (int64_t)c->size;
+            w->product.pitch = u->sum.pitch;
             for (uint32_t s = 0; s < launch->variant->program->n_stages; s++) {
                 pp_work_steps(w, &launch->bodies[s], PP_GROUP_MAJOR);
                 pp_work_steps(w, &launch->bodies[s], PP_GROUP_MINOR);
@@ -70,21 +151,14 @@ static void run_stages(pp_work *w, const unit *u, int64_t first, int64_t rows)
     }
 }
 
-static void add_zero(pp_work *w, char *sum, size_t elements)
-{
-    static const uint64_t zero; /* of any dtype */
-    w->set->scalar[PP_ADD][w->launch->contract->dtype][PP_VS](elements, sum, sum, &zero, NULL);
-}
-
 /* The chains of these rows are complete: the last block is added, then + 0 where the register tile did not,
  * and the stages follow while the rows are in the caches. */
 static void finish_rows(pp_work *w, const unit *u, int64_t first, int64_t rows)
 {
     const pp_contract_at *c = w->launch->contract;
-    const size_t elements = (size_t)(rows * u->n), from = (size_t)(first * u->n) * c->size;
-    char *sum = w->scratch + c->sum + from, *chain = w->scratch + c->chain + from;
-    if (chain != sum) w->set->scalar[PP_ADD][c->dtype][PP_VV](elements, sum, sum, chain, NULL);
-    if (chain != sum || (c->thin && pp_dtype_is_float((ppto_dtype)c->dtype))) add_zero(w, sum, elements);
+    if (c->chain != c->sum) add_tile(w, u, &u->chain, first, rows);
+    if (c->chain != c->sum || (c->thin && pp_dtype_is_float((ppto_dtype)c->dtype)))
+        add_tile(w, u, NULL, first, rows);
     run_stages(w, u, first, rows);
 }
 
@@ -92,17 +166,17 @@ static void finish_rows(pp_work *w, const unit *u, int64_t first, int64_t rows)
 
 /* n neighbouring chains of each row take their `depth` products; a: the factors of the rows, pitch: bytes
  * from one k of b to the next. */
-static void add_rows(pp_work *w, const unit *u, char *chain, const pp_operand *a, size_t k, pp_view b,
+static void add_rows(pp_work *w, const unit *u, pp_view chain, const pp_operand *a, size_t k, pp_view b,
                      size_t depth, size_t n)
 {
     const pp_contract_at *c = w->launch->contract;
     for (int64_t i = 0; i < u->m; i++)
         c->tile->thin(depth, n, a->at + (int64_t)k * a->step + i * a->row, a->step, b.at, b.pitch,
-                      chain + i * u->n * (int64_t)c->size);
+                      chain.at + i * chain.pitch);
 }
 
 /* A product with few rows reads B once from memory: packing it would cost more than the products. */
-static void add_slice_thin(pp_work *w, const unit *u, char *chain, int64_t k0, size_t depth)
+static void add_slice_thin(pp_work *w, const unit *u, pp_view chain, int64_t k0, size_t depth)
 {
     const pp_contract_at *c = w->launch->contract;
     const pp_factor_at *f = &c->b;
@@ -120,8 +194,8 @@ static void add_slice_thin(pp_work *w, const unit *u, char *chain, int64_t k0, s
             const size_t deep = depth - k < f->cols ? depth - k : f->cols;
             const pp_view v = pp_factor_tile(w, f, u->n0 + n, cols, k0 + (int64_t)k, deep);
             w->set->load_transposed(deep, cols, turned, cols * c->size, v.at, v.pitch, c->size);
-            add_rows(w, u, chain + (size_t)n * c->size, &a, k, (pp_view){turned, (int64_t)(cols * c->size)},
-                     deep, cols);
+            const pp_view to = {chain.at + n * (int64_t)c->size, chain.pitch};
+            add_rows(w, u, to, &a, k, (pp_view){turned, (int64_t)(cols * c->size)}, deep, cols);
         }
     }
 }
@@ -165,11 +239,11 @@ static void add_slice(pp_work *w, const unit *u, pp_tile_job *job, int64_t k0, b
 }
 
 /* One block of the law: [k0, end) of k, to the chains at `to`. */
-static void multiply_block(pp_work *w, const unit *u, char *to, int64_t k0, int64_t end, bool finish)
+static void multiply_block(pp_work *w, const unit *u, pp_view to, int64_t k0, int64_t end, bool finish)
 {
     const pp_contract_at *c = w->launch->contract;
-    pp_tile_job job = {.c = to, .ldc = (size_t)u->n, .first = true};
-    if (c->thin) memset(to, 0, (size_t)(u->m * u->n) * c->size);
+    pp_tile_job job = {.c = to.at, .ldc = (size_t)to.pitch / c->size, .first = true};
+    if (c->thin) clear_tile(&to, u->m, (size_t)u->n * c->size);
     for (; k0 < end; k0 += c->kc, job.first = false) {
         job.k = (size_t)smaller(c->kc, end - k0);
         const bool last = finish && k0 + (int64_t)job.k == end;
@@ -182,28 +256,27 @@ static void multiply_block(pp_work *w, const unit *u, char *to, int64_t k0, int6
     if (c->thin && finish) finish_rows(w, u, 0, u->m);
 }
 
-static void multiply(pp_work *w, const unit *u)
+static void multiply(pp_work *w, unit *u)
 {
     const pp_contract_at *c = w->launch->contract;
-    const size_t elements = (size_t)(u->m * u->n);
     const bool is_float = pp_dtype_is_float((ppto_dtype)c->dtype);
     const int64_t block = is_float ? (int64_t)PP_K_BLOCK : INT64_MAX;
-    char *sum = w->scratch + c->sum, *chain = w->scratch + c->chain;
     const int64_t blocks = is_float ? (c->k + block - 1) / block : c->k > 0;
+    place_tile(w, u);
     for (int64_t i = 0; i < blocks; i++) {
         const int64_t k = pp_fault(PP_FAULT_SWAPPED_BLOCKS) && i > 0 ? (blocks - i) * block : i * block;
         const bool finish = i + 1 == blocks;
-        multiply_block(w, u, i == 0 ? sum : chain, k, k + smaller(block, c->k - k), finish);
-        if (i > 0 && !finish) w->set->scalar[PP_ADD][c->dtype][PP_VV](elements, sum, sum, chain, NULL);
+        multiply_block(w, u, i == 0 ? u->sum : u->chain, k, k + smaller(block, c->k - k), finish);
+        if (i > 0 && !finish) add_tile(w, u, &u->chain, 0, u->m);
     }
     if (blocks > 0) return;
-    memset(sum, 0, elements * c->size);
+    clear_tile(&u->sum, u->m, (size_t)u->n * c->size);
     run_stages(w, u, 0, u->m);
 }
 
 void pp_work_contract(pp_work *w, int64_t number)
 {
-    const unit u = unit_at(w->launch->contract, number);
+    unit u = unit_at(w->launch->contract, number);
     w->space = &w->launch->space;
     pp_work_range(w, PP_DIM_FIXED, u.batch, 1);
     multiply(w, &u);
@@ -212,7 +285,7 @@ void pp_work_contract(pp_work *w, int64_t number)
 void pp_work_contract_rows(pp_work *w, int64_t from, int64_t n)
 {
     const pp_contract_at *c = w->launch->contract;
-    const unit u = {.batch = from / c->m, .m0 = from % c->m, .m = n, .n = c->n};
+    unit u = {.batch = from / c->m, .m0 = from % c->m, .m = n, .n = c->n};
     w->space = &w->launch->space;
     pp_work_range(w, PP_DIM_FIXED, u.batch, 1);
     multiply(w, &u);
