@@ -43,7 +43,7 @@ ppto_status pp_eval_fail(pp_eval *ev, ppto_status code, const char *format, ...)
     va_list args;
     if (ev->err == NULL) return code;
     va_start(args, format);
-    if (vsnprintf(what, sizeof what, format, args) < 0) what[0] = '\0';
+    if (pp_vsnprintf(what, sizeof what, format, args) < 0) what[0] = '\0';
     va_end(args);
     if (ev->called_as == NULL) return pp_fail(ev->err, code, "%s", what);
     pp_eval_place(ev, place, sizeof place);

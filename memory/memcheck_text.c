@@ -50,8 +50,8 @@ static words overstay_of(const pp_report_group *g)
 {
     words w = {"-"};
     if (g->overstay_nodes_max == 0 && (g->retained_count == 0 || g->overstay_ns_max == 0)) return w;
-    snprintf(w.at, sizeof w.at, "%llu nodes/%.3gs", (unsigned long long)g->overstay_nodes_max,
-             (double)g->overstay_ns_max * 1e-9);
+    pp_snprintf(w.at, sizeof w.at, "%llu nodes/%.3gs", (unsigned long long)g->overstay_nodes_max,
+                (double)g->overstay_ns_max * 1e-9);
     return w;
 }
 

@@ -196,9 +196,9 @@ static void print_value(char *out, size_t n, uint64_t bits, ppto_dtype dtype)
     memcpy(&f32, &bits, sizeof f32);
     memcpy(&f64, &bits, sizeof f64);
     if (dtype == PPTO_F32)
-        snprintf(out, n, "%.9g", (double)f32);
+        pp_snprintf(out, n, "%.9g", (double)f32);
     else if (dtype == PPTO_F64)
-        snprintf(out, n, "%.17g", f64);
+        pp_snprintf(out, n, "%.17g", f64);
     else if (dtype == PPTO_U64)
         snprintf(out, n, "%" PRIu64, bits);
     else if (dtype == PPTO_BOOL)

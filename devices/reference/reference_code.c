@@ -203,7 +203,7 @@ static void value_text(ppto_dtype dtype, uint64_t bits, char *out, size_t size)
     case PP_KIND_FLOAT:
         bits = pp_scalar_eval(PP_CAST, dtype, PPTO_F64, bits, 0, 0);
         memcpy(&number, &bits, sizeof number);
-        snprintf(out, size, "%.*g", dtype == PPTO_F32 ? 9 : 17, number);
+        pp_snprintf(out, size, "%.*g", dtype == PPTO_F32 ? 9 : 17, number);
         break;
     }
 }

@@ -57,7 +57,8 @@ PPTO_API ppto_tensor *ppto_int_at(ppto_site site, ppto_graph *graph, int64_t val
 PPTO_API ppto_tensor *ppto_exprn_at(ppto_site site, ppto_graph *graph, const char *text, size_t n,
                                     ppto_tensor *const *tensors);
 #define ppto_expr(graph, text) ppto_exprn_at(PPTO_HERE, graph, text, 0, NULL)
-#define ppto_exprn(graph, text, n, tensors) ppto_exprn_at(PPTO_HERE, graph, text, n, tensors)
+/* ...: n and the tensors, which may be a compound literal. */
+#define ppto_exprn(graph, text, ...) ppto_exprn_at(PPTO_HERE, graph, text, __VA_ARGS__)
 /* Any operator by name: params "axis=1, keepdims=true" (may be NULL or ""), then n tensors;
  * results[n_results]. */
 PPTO_API ppto_status ppto_opn_at(ppto_site site, ppto_graph *graph, const char *name, const char *params,

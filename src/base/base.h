@@ -124,6 +124,12 @@ static inline uint64_t pp_hash_mix(uint64_t h, uint64_t x)
 /* ---- text.c : growing text
  * ------------------------------------------------------------------------------------- */
 
+/* As vsnprintf, snprintf, strtod and strtof in the C locale, whatever the program has set. */
+int pp_vsnprintf(char *to, size_t room, const char *format, va_list args);
+int pp_snprintf(char *to, size_t room, const char *format, ...) PP_PRINTF(3, 4);
+double pp_read_f64(const char *text, char **end);
+float pp_read_f32(const char *text, char **end);
+
 /* A failed append sets `failed` and later appends do nothing: check once at the end. at is always
  * NUL-terminated or NULL. */
 typedef struct pp_text {

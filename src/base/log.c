@@ -15,7 +15,7 @@ void pp_log_line(const pp_log *log, int level, const char *format, ...)
     char line[4096];
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(line, sizeof line, format, args);
+    int length = pp_vsnprintf(line, sizeof line, format, args);
     va_end(args);
     if (length < 0) return;
     if ((size_t)length >= sizeof line) memcpy(line + sizeof line - 4, "...", 4);

@@ -47,7 +47,7 @@ ppto_status pp_fail(pp_error *err, ppto_status code, const char *format, ...)
     va_list args;
     va_start(args, format);
     err->code = code;
-    if (vsnprintf(err->text, sizeof err->text, format, args) < 0) err->text[0] = '\0';
+    if (pp_vsnprintf(err->text, sizeof err->text, format, args) < 0) err->text[0] = '\0';
     va_end(args);
     return code;
 }

@@ -85,12 +85,13 @@ static void add_formatted(pp_text *text, const char *format, va_list args)
     va_list again;
     va_copy(again, args);
     size_t room = text->cap - text->n;
-    int length = vsnprintf(text->at + text->n, room, format, args);
+    int length = pp_vsnprintf(text->at + text->n, room, format, args);
     if (length < 0) {
         text->failed = true;
     } else if ((size_t)length >= room) {
         text->at[text->n] = '\0';
-        if (reserve(text, (size_t)length)) vsnprintf(text->at + text->n, (size_t)length + 1, format, again);
+        if (reserve(text, (size_t)length))
+            pp_vsnprintf(text->at + text->n, (size_t)length + 1, format, again);
     }
     if (!text->failed) text->n += (size_t)length;
     text->at[text->n] = '\0';

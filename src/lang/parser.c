@@ -24,7 +24,7 @@ ppto_status pp_parse_fail(pp_parser *p, uint32_t at, const char *format, ...)
     char what[512];
     va_list args;
     va_start(args, format);
-    if (vsnprintf(what, sizeof what, format, args) < 0) what[0] = '\0';
+    if (pp_vsnprintf(what, sizeof what, format, args) < 0) what[0] = '\0';
     va_end(args);
     return pp_unit_fail(p->unit, at, p->err, PPTO_E_SYNTAX, "%s", what);
 }

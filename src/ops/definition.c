@@ -106,7 +106,7 @@ ppto_status pp_unit_fail(const pp_unit *unit, uint32_t at, pp_error *err, ppto_s
     char what[1024], shown[4 * SHOWN_COLUMNS + 8];
     va_list args;
     va_start(args, format);
-    if (vsnprintf(what, sizeof what, format, args) < 0) what[0] = '\0';
+    if (pp_vsnprintf(what, sizeof what, format, args) < 0) what[0] = '\0';
     va_end(args);
 
     size_t offset = at < unit->length ? at : unit->length, begin = offset, end = offset,

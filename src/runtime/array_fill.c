@@ -81,7 +81,7 @@ static bool parse(const char *text, char name[16], double args[3], int *n)
     while (*p && *p != ')') {
         char *end;
         if (*n == 3) return false;
-        args[(*n)++] = strtod(p, &end);
+        args[(*n)++] = pp_read_f64(p, &end);
         if (end == p) return false;
         p = end + (*end == ',');
         while (*p == ' ') p++;

@@ -25,8 +25,8 @@ static void float_text(pp_text *out, double value, bool single, bool json)
         return;
     }
     for (int digits = single ? 6 : 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (single ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value) break;
+        pp_snprintf(text, sizeof text, "%.*g", digits, value);
+        if (single ? pp_read_f32(text, NULL) == (float)value : pp_read_f64(text, NULL) == value) break;
     }
     pp_text_add(out, "%s%s", text, strpbrk(text, ".eni") || json ? "" : ".");
 }

@@ -29,7 +29,7 @@ ppto_status pp_report_new(ppto_status code, const char *format, ...)
     va_list args;
     va_start(args, format);
     thread_error = (pp_error){.code = code};
-    vsnprintf(thread_error.text, sizeof thread_error.text, format, args);
+    pp_vsnprintf(thread_error.text, sizeof thread_error.text, format, args);
     va_end(args);
     return code;
 }

@@ -51,7 +51,8 @@ static double factor(const pp_costs *costs, const pp_instance *instance, size_t 
 {
     const pp_instance_group *group = &instance->groups[g];
     pp_code_count code = {0};
-    if (instance->plan->lowered[g].program->frame == PP_FRAME_CONTRACT) return costs->at[PP_COST_PRODUCTS];
+    const pp_frame frame = instance->plan->lowered[g].program->frame;
+    if (frame == PP_FRAME_CONTRACT || frame == PP_FRAME_CHAIN) return costs->at[PP_COST_PRODUCTS];
     if (group->device->count_code) group->device->count_code(group->launch, &code, NULL);
     return costs->at[code.loops > 0 && code.compiled == code.loops ? PP_COST_CODE : PP_COST_STEPS];
 }

@@ -35,10 +35,11 @@ const char *pp_cost_name(pp_cost cost); /* "launch_ns", … */
 
 /* ---- costs_file.c: what `ppto tune` found, in the folder of the cache ---- */
 
-/* Those measured on this machine, else the usual ones. threads: any */
-void pp_costs_read(pp_costs *costs);
+/* Those measured on this machine with the context's instruction set and executor, else the usual ones.
+ * threads: any */
+void pp_costs_read(const ppto_context *ctx, pp_costs *costs);
 /* Keeps them for the next process. path: where, or why not. threads: one */
-bool pp_costs_write(const pp_costs *costs, pp_text *path);
+bool pp_costs_write(const ppto_context *ctx, const pp_costs *costs, pp_text *path);
 
 /* What the device thinks a launch computes, in ns of one worker. */
 double pp_cost_of_work(const pp_geometry *geometry);

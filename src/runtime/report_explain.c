@@ -471,7 +471,7 @@ ppto_status ppto_program_explain(ppto_program *program, ppto_explain_stage stage
     *text = NULL;
     PP_TRY(pp_context_refuses(program->ctx));
     explain e = {.program = program, .plan = program->plan, .json = json, .out = &out};
-    pp_costs_read(&e.costs);
+    pp_costs_read(program->ctx, &e.costs);
     ppto_status status = print_stage(&e, stage, &err);
     if (status == PPTO_OK) return pp_report_give(&out, text);
     pp_text_free(&out);

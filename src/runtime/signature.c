@@ -45,8 +45,8 @@ static void print_float(double value, pp_text *out)
 {
     char text[40];
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
+        pp_snprintf(text, sizeof text, "%.*g", digits, value);
+        if (pp_read_f64(text, NULL) == value) break;
     }
     char *e = strchr(text, 'e');
     if (e) {

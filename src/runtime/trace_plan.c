@@ -71,7 +71,7 @@ static ppto_status name_group(const pp_instance *instance, uint32_t group, pp_si
     if (n.site.file) step->site.file = copy(out, n.site.file);
     step->reads_bytes = value_of(sizes, reads, out->names);
     step->writes_bytes = value_of(sizes, writes, out->names);
-    pp_costs_read(&costs);
+    pp_costs_read(plan->ctx, &costs);
     step->predicted_ns =
         (int64_t)pp_cost_of_group(&costs, instance, group, step->reads_bytes + step->writes_bytes);
     return step->name && (step->site.file || !n.site.file) ? PPTO_OK : PPTO_E_NOMEM;

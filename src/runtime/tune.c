@@ -182,7 +182,7 @@ ppto_status ppto_tune(ppto_context *ctx, char **text)
     ppto_context_destroy(blocks);
     if (status != PPTO_OK) return status;
     tell(&costs, &out);
-    const bool kept = pp_costs_write(&costs, &path);
+    const bool kept = pp_costs_write(ctx, &costs, &path);
     pp_text_add(&out, "%s%s\n", kept ? "kept in " : "not kept: ", path.at ? path.at : "");
     pp_text_free(&path);
     return pp_report_give(&out, text);

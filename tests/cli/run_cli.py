@@ -372,6 +372,8 @@ def what_is_tuned_is_kept_and_used(ppto):
     expect(predicted() == usual, "others may write there")
     launch = float(note.split(b"launch_ns ")[1].split(b"\n")[0])
     expect(tuned >= launch - 1, (tuned, launch))
+    check(ppto("tune", "--simd", "baseline", env=env), 0, out=["kept in tuned/machine-"])
+    expect(read("tuned/" + name) == note, "other settings have a note of their own")
     check(ppto("tune", env={"PPTO_CACHE_DIR": ""}), 0, out=["not kept: PPTO_CACHE_DIR is empty"])
     check(ppto("tune", "x"), 2)
 
