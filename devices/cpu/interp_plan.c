@@ -81,6 +81,16 @@ static void note_runs(pp_planner *p)
     }
 }
 
+/* A row may write over an operand whose elements lie as those of its result do: one of another size or level
+ * (an element per column, used by every row) can take as many bytes and be needed longer. */
+static void release_alike(pp_planner *p, uint32_t view, uint32_t at)
+{
+    const pp_step *step = &p->steps.at[at];
+    if (step->kind > PP_STEP_ROW3 || step->out == PP_NONE) return;
+    const pp_plan_view *v = pp_plan_view_at(p, view), *out = pp_plan_view_at(p, step->out);
+    if (v->level == out->level && v->size == out->size) release(p, view, at);
+}
+
 static void allocate(pp_planner *p, const pp_body *body)
 {
     const uint32_t end = (uint32_t)p->steps.n;
@@ -98,10 +108,9 @@ static void allocate(pp_planner *p, const pp_body *body)
     if (body->value != PP_NONE) note_use(p, body->value, end);
     for (uint32_t i = 0; i < p->steps.n; i++) {
         const pp_step *step = &p->steps.at[i];
-        const bool over = step->kind <= PP_STEP_ROW3; /* a row may write over an operand of its size */
-        if (over) each_operand(p, step, i, release);
+        each_operand(p, step, i, release_alike);
         for (uint32_t k = 0; step->out != PP_NONE && k < step->n_out; k++) take(p, step->out + k);
-        if (!over) each_operand(p, step, i, release);
+        each_operand(p, step, i, release);
         for (uint32_t k = 0; step->out != PP_NONE && k < step->n_out; k++) release(p, step->out + k, i);
     }
 }
