@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Values of literals.
- *
- * strtod rounds correctly but takes its decimal point from the locale, and a library may not change the
- * locale. So the point is taken out first: 1.5e3 is read as 15e2 and 0x1.8p23 as 0x18p19, which every locale
- * reads alike. The lexer has checked form and length, so nothing here can fail but memory. */
+ * Values of literals. The lexer has checked form and length, so nothing here can fail but memory. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/checked.h"
 #include "lang/lexer.h"
 #include "lang/parser_state.h"
-
-enum { LARGEST_EXPONENT = 1000000 };
 
 static int digit_value(char c)
 {
@@ -28,37 +21,12 @@ static bool is_hex(const char *text, size_t n)
     return n > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
 }
 
-/* [+-]digits, saturating. */
-static long read_exponent(const char *text, size_t n)
-{
-    bool negative = n > 0 && text[0] == '-';
-    long value = 0;
-    for (size_t i = negative || (n > 0 && text[0] == '+') ? 1 : 0; i < n; i++) {
-        value = value * 10 + (text[i] - '0');
-        if (value > LARGEST_EXPONENT) value = LARGEST_EXPONENT;
-    }
-    return negative ? -value : value;
-}
-
 static double read_double(const char *text, size_t n)
 {
-    char plain[PP_LIMIT_NUMBER + 32];
-    bool hex = is_hex(text, n), point = false;
-    size_t length = 0, i = 0;
-    long exponent = 0;
-    for (; i < n; i++) {
-        char c = text[i];
-        if (hex ? c == 'p' || c == 'P' : c == 'e' || c == 'E') break;
-        if (c == '.') {
-            point = true;
-            continue;
-        }
-        plain[length++] = c;
-        if (point) exponent -= hex ? 4 : 1;
-    }
-    if (i < n) exponent += read_exponent(text + i + 1, n - i - 1);
-    snprintf(plain + length, sizeof plain - length, "%c%ld", hex ? 'p' : 'e', exponent);
-    return strtod(plain, NULL);
+    char own[PP_LIMIT_NUMBER + 1];
+    memcpy(own, text, n);
+    own[n] = '\0';
+    return pp_read_f64(own, NULL);
 }
 
 static bool read_int(const char *text, size_t n, int64_t *out)
