@@ -120,6 +120,8 @@ int cli_exit_of(ppto_status status);
 bool cli_color(const char *when);
 /* Prints a text of the library and frees it (NULL is fine), with a line end when it has none. */
 void cli_print_text(char *text);
+/* The end of a verb that only asks for a text: prints it, or says what failed; gives the context back. */
+int cli_end_text(ppto_context *ctx, ppto_status status, char *text);
 /* Bytes of a path that name an archive, before its end or a colon and the name of an array; 0: it is no
  * archive. */
 size_t cli_archive_length(const char *path);

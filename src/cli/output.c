@@ -163,6 +163,17 @@ void cli_print_text(char *text)
     ppto_text_free(text);
 }
 
+int cli_end_text(ppto_context *ctx, ppto_status status, char *text)
+{
+    int code = CLI_OK;
+    if (status == PPTO_OK)
+        cli_print_text(text);
+    else
+        code = cli_fail_status(status, NULL);
+    ppto_context_destroy(ctx);
+    return code;
+}
+
 void cli_json_string(FILE *to, const char *text)
 {
     fputc('"', to);

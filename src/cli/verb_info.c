@@ -12,10 +12,5 @@ int cli_info(const cli_arguments *arguments)
     int code = cli_context(arguments, &ctx);
     if (code != CLI_OK) return code;
     ppto_status status = ppto_runtime_info(ctx, arguments->json, &text);
-    if (status == PPTO_OK)
-        cli_print_text(text);
-    else
-        code = cli_fail_status(status, NULL);
-    ppto_context_destroy(ctx);
-    return code;
+    return cli_end_text(ctx, status, text);
 }

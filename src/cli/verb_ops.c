@@ -35,10 +35,5 @@ int cli_show_op(const cli_arguments *arguments)
     int code = cli_context(arguments, &ctx);
     if (code != CLI_OK) return code;
     ppto_status status = ppto_show_operator(ctx, arguments->operands.at[0], arguments->json, &text);
-    if (status == PPTO_OK)
-        cli_print_text(text);
-    else
-        code = cli_fail_status(status, NULL);
-    ppto_context_destroy(ctx);
-    return code;
+    return cli_end_text(ctx, status, text);
 }

@@ -44,6 +44,8 @@ void pp_draw_contract(pp_draw *draw);
  * name in common; the numbers before are folds without states. It shares what it does not change. */
 ppto_status pp_chain_part_alone(const pp_program *part, uint32_t first_fold, pp_arena *arena,
                                 pp_program *out);
+/* The head of a kernel's function, whose body is open then. */
+void pp_draw_head(pp_draw *draw, const char *name);
 /* The function of a chain, behind those of its parts, NAME_part0 and so on. */
 void pp_draw_chain(pp_draw *draw, const char *name);
 

@@ -111,16 +111,21 @@ static void draw_stage(pp_draw *draw, const pp_stage *stage)
     pp_draw_close(draw);
 }
 
-static void draw_body(pp_draw *draw, const char *name)
+void pp_draw_head(pp_draw *draw, const char *name)
 {
-    const pp_program *p = draw->program;
-    unsigned loops = 0;
     pp_draw_line(draw,
                  "void %s(const int64_t *slot, void *const *data, const int64_t *const *stride, "
                  "const uint64_t *arg, int64_t *failed)",
                  name);
     pp_text_add(draw->out, "{\n");
     draw->indent = 4;
+}
+
+static void draw_body(pp_draw *draw, const char *name)
+{
+    const pp_program *p = draw->program;
+    unsigned loops = 0;
+    pp_draw_head(draw, name);
     draw_names(draw);
     draw_buffers(draw);
     for (uint32_t i = 0; i < p->n_axes; i++) {

@@ -79,12 +79,7 @@ static void draw_call(pp_draw *draw, const char *name, uint32_t number)
 void pp_draw_chain(pp_draw *draw, const char *name)
 {
     const pp_program *p = draw->program;
-    pp_draw_line(draw,
-                 "void %s(const int64_t *slot, void *const *data, const int64_t *const *stride, "
-                 "const uint64_t *arg, int64_t *failed)",
-                 name);
-    pp_text_add(draw->out, "{\n");
-    draw->indent = 4;
+    pp_draw_head(draw, name);
     for (uint32_t i = 0; i < p->n_locals; i++) draw_local(draw, i);
     for (uint32_t i = 0; i < p->n_locals; i++)
         if (p->locals[i].place == i) pp_draw_line(draw, "if (l%u == NULL) failed[0] = INT64_MIN;", i);
