@@ -54,11 +54,10 @@ static uint64_t value_of(const pp_sizes *sizes, pp_size size, const int64_t *nam
     return pp_size_eval(sizes, size, names, &value) == PPTO_OK && value > 0 ? (uint64_t)value : 0;
 }
 
-static ppto_status name_group(const pp_instance *instance, uint32_t group, pp_sizes *sizes,
-                              pp_trace_plan *out, pp_trace_step *step)
+static ppto_status name_group(const pp_instance *instance, uint32_t group, const pp_costs *costs,
+                              pp_sizes *sizes, pp_trace_plan *out, pp_trace_step *step)
 {
     const pp_plan *plan = instance->plan;
-    pp_costs costs;
     naming n = {.at = 0};
     pp_size reads, writes;
     PP_TRY(pp_report_operators(plan, group, add_operator, &n));
@@ -71,9 +70,8 @@ static ppto_status name_group(const pp_instance *instance, uint32_t group, pp_si
     if (n.site.file) step->site.file = copy(out, n.site.file);
     step->reads_bytes = value_of(sizes, reads, out->names);
     step->writes_bytes = value_of(sizes, writes, out->names);
-    pp_costs_read(plan->ctx, &costs);
     step->predicted_ns =
-        (int64_t)pp_cost_of_group(&costs, instance, group, step->reads_bytes + step->writes_bytes);
+        (int64_t)pp_cost_of_group(costs, instance, group, step->reads_bytes + step->writes_bytes);
     return step->name && (step->site.file || !n.site.file) ? PPTO_OK : PPTO_E_NOMEM;
 }
 
@@ -124,13 +122,15 @@ static ppto_status name_file(const ppto_program *p, uint32_t s, pp_trace_plan *o
 
 static ppto_status name_steps(const ppto_program *p, pp_sizes *sizes, pp_trace_plan *out)
 {
+    pp_costs costs;
+    pp_costs_read(p->ctx, &costs);
     for (uint32_t s = 0; s < out->n; s++) {
         const pp_plan_step *of = &p->instance->schedule->steps.at[s];
         pp_trace_step *step = &out->steps[s];
         step->stream = copy(out, pp_program_stream(p, of->stream));
         if (!step->stream) return PPTO_E_NOMEM;
         bool file = of->kind == PP_STEP_LOAD || of->kind == PP_STEP_STORE;
-        PP_TRY(of->kind == PP_STEP_GROUP ? name_group(p->instance, of->which, sizes, out, step)
+        PP_TRY(of->kind == PP_STEP_GROUP ? name_group(p->instance, of->which, &costs, sizes, out, step)
                : file                    ? name_file(p, s, out, step)
                                          : name_sync(p, s, out, step));
     }
