@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Building one part of a region: new prims with known sizes. region_part.c has the plain ones and copies of
- * what is whole, region_piece.c the rows of a piece, region_cross.c what crosses pieces. */
+ * what is whole, region_piece.c the rows of a piece, region_cross.c what crosses pieces, scans in
+ * region_scan.c. */
 #ifndef PP_REGION_BUILD_H
 #define PP_REGION_BUILD_H
 
@@ -85,7 +86,11 @@ ppto_status pp_region_limits(const pp_region *region, uint32_t prim, int64_t *le
  */
 ppto_status pp_build_cross_reduce(pp_build *b, uint32_t prim, const uint32_t *x);
 ppto_status pp_build_cross_contract(pp_build *b, uint32_t prim, const uint32_t *x);
-ppto_status pp_build_cross_scan(pp_build *b, uint32_t prim, const uint32_t *x);
 ppto_status pp_build_joined(pp_build *b, uint32_t prim, uint32_t *id); /* REDUCE of its states: the result */
+
+/* ---- region_scan.c --------------------------------------------------------------------------------------
+ */
+
+ppto_status pp_build_cross_scan(pp_build *b, uint32_t prim, const uint32_t *x); /* as the others */
 
 #endif

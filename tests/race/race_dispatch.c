@@ -62,8 +62,8 @@ static ppto_status run_node(void *object, uint32_t phase, uint32_t task, void *s
     return pp_fail(err, PPTO_E_VALUE, "step %u task %u", mine->index, task);
 }
 
-/* A step that another one waits for: a cancel by it comes before that one, however late the step runs. By a step
- * that may be the last to run it could come when all is done, and the run would rightly end well. */
+/* A step that another one waits for: a cancel by it comes before that one, however late the step runs. By a
+ * step that may be the last to run it could come when all is done, and the run would rightly end well. */
 static uint32_t draw_needed(plan *of)
 {
     return of->needs[draw(of, of->first[STEPS])];
