@@ -51,26 +51,57 @@ static bool same_as(const void *context, uint32_t value)
     return same_prim(c->flat, c->prim, c->x, &c->flat->prims.at[value]);
 }
 
-/* The value of a literal, through casts; notes that a user's literal was looked at. */
-static bool literal_value(simplifier *s, uint32_t id, ppto_dtype dtype, uint64_t *bits)
+static const uint32_t *operands_of(const simplifier *s, const pp_prim *p)
+{
+    return s->to->operands.at + p->first_operand;
+}
+
+static ppto_dtype dtype_of(const simplifier *s, uint32_t id)
+{
+    return (ppto_dtype)pp_type_get(s->to->types, pp_flat_prim(s->to, id)->type)->dtype;
+}
+
+/* A row whose value says all there is to say: integers may overflow, which is an error, but not by the cast
+ * of a literal, which was looked at before. */
+static bool is_number_row(const simplifier *s, uint32_t id, const pp_prim *p)
+{
+    if (p->kind != PP_P_MAP || p->op >= PP_SCALAR_COUNT || p->n_operands == 0 || p->n_operands > 3)
+        return false;
+    const uint32_t last = operands_of(s, p)[p->n_operands - 1];
+    if (p->op == PP_CAST && pp_flat_prim(s->to, last)->kind == PP_P_LITERAL) return true;
+    return pp_dtype_is_float(dtype_of(s, id)) && pp_dtype_is_float(dtype_of(s, last));
+}
+
+enum { NUMBER_DEPTH = 4 };
+
+/* The value of a number made of literals, in its own dtype. */
+static bool number_value(const simplifier *s, uint32_t id, unsigned depth, uint64_t *bits)
 {
     const pp_prim *p = pp_flat_prim(s->to, id);
-    while (p->kind == PP_P_BROADCAST || p->kind == PP_P_RESHAPE)
-        p = pp_flat_prim(s->to, s->to->operands.at[p->first_operand]);
-    bool cast = p->kind == PP_P_MAP && p->op == PP_CAST;
-    const pp_prim *literal = cast ? pp_flat_prim(s->to, s->to->operands.at[p->first_operand]) : p;
-    if (literal->kind != PP_P_LITERAL) return false;
-    ppto_dtype own = (ppto_dtype)pp_type_get(s->to->types, literal->type)->dtype;
-    if (!cast && own != dtype) return false;
-    if (literal->number != PP_NONE && literal->number >= s->n_literals) return false;
-    *bits = own == dtype ? literal->u.bits : pp_scalar_eval(PP_CAST, own, dtype, literal->u.bits, 0, 0);
+    const uint32_t *x = operands_of(s, p);
+    uint64_t v[3] = {0};
+    *bits = p->u.bits;
+    if (p->kind == PP_P_LITERAL) return p->number == PP_NONE || p->number < s->n_literals;
+    if (p->kind == PP_P_BROADCAST || p->kind == PP_P_RESHAPE) return number_value(s, x[0], depth, bits);
+    if (depth == 0 || !is_number_row(s, id, p)) return false;
+    for (uint32_t k = 0; k < p->n_operands; k++)
+        if (!number_value(s, x[k], depth - 1, &v[k])) return false;
+    *bits =
+        pp_scalar_eval((pp_op)p->op, dtype_of(s, x[p->n_operands - 1]), dtype_of(s, id), v[0], v[1], v[2]);
     return true;
 }
 
+/* The same as a value of `dtype`. */
+static bool literal_value(const simplifier *s, uint32_t id, ppto_dtype dtype, uint64_t *bits)
+{
+    return dtype_of(s, id) == dtype && number_value(s, id, NUMBER_DEPTH, bits);
+}
+
+/* The user's literals in it were looked at. */
 static void note_literal(simplifier *s, uint32_t id)
 {
     const pp_prim *p = pp_flat_prim(s->to, id);
-    while (p->n_operands == 1) p = pp_flat_prim(s->to, s->to->operands.at[p->first_operand]);
+    for (uint32_t k = 0; k < p->n_operands; k++) note_literal(s, operands_of(s, p)[k]);
     if (p->kind == PP_P_LITERAL && p->number != PP_NONE) s->used[p->number] = 1;
 }
 

@@ -100,3 +100,24 @@ Test(repeat, literals_keep_their_own_values)
     ppto_array_release(out);
     ppto_array_release(a);
 }
+
+/* A divisor that is a power of two becomes a factor, also where it is computed from literals; a plan made for
+ * one of them is not taken for another. */
+Test(repeat, numbers_made_of_literals_keep_their_own_values)
+{
+    const int64_t shape[] = {1};
+    const float seven = 7;
+    static const double divisor[] = {64, 9, 16, 9, 64, 0.25, 1}, root[] = {8, 3, 4, 3, 8, 0.5, 1};
+    ppto_array *a = ppto_array_copy_of(ctx, PPTO_F32, 1, shape, &seven);
+    ppto_tensor *x = input("x", PPTO_F32, "N");
+    for (size_t i = 0; i < sizeof root / sizeof *root; i++) {
+        ppto_array *out = NULL;
+        float got;
+        ppto_tensor *y = ppto_div(x, ppto_sqrt(ppto_float(graph, divisor[i])));
+        cr_assert_eq(ppto_eval(y, &out, "x", a, NULL), PPTO_OK, "%s", ppto_error_text(NULL));
+        memcpy(&got, ppto_array_data(out), sizeof got);
+        cr_expect_eq(got, seven / (float)root[i], "%g of %g", (double)got, divisor[i]);
+        ppto_array_release(out);
+    }
+    ppto_array_release(a);
+}
