@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "devices/cpu/interp.h"
+#include "devices/cpu/interp_alias.h"
 
 static ppto_status no_memory(pp_error *err)
 {
@@ -105,32 +105,6 @@ ppto_status pp_interp_resize(pp_launch *launch, const pp_binding *binding, uint3
 
 /* ---- pointers -------------------------------------------------------------------------------- */
 
-static bool overlap(const pp_tensor_at *a, const pp_tensor_at *b)
-{
-    const uintptr_t a0 = (uintptr_t)a->data + (uintptr_t)a->lowest,
-                    b0 = (uintptr_t)b->data + (uintptr_t)b->lowest;
-    return a->span > 0 && b->span > 0 && a0 < b0 + (uintptr_t)b->span && b0 < a0 + (uintptr_t)a->span;
-}
-
-/* Outputs that share memory with an input are not written before the tile's last load; with several outputs
- * the input is copied first. */
-static void find_aliases(pp_launch *launch, uint32_t n)
-{
-    uint32_t outputs = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        launch->tensors[i].aliased = false;
-        outputs += launch->tensors[i].output;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (!launch->tensors[i].output) continue;
-        for (uint32_t k = 0; k < n; k++) {
-            if (launch->tensors[k].output || !overlap(&launch->tensors[i], &launch->tensors[k])) continue;
-            launch->tensors[i].aliased = true;
-            if (outputs > 1) launch->tensors[k].aliased = true;
-        }
-    }
-}
-
 ppto_status pp_interp_bind(pp_launch *launch, const pp_binding *binding, void *shared)
 {
     if (!launch->sized) return PPTO_E_INTERNAL;
@@ -139,7 +113,7 @@ ppto_status pp_interp_bind(pp_launch *launch, const pp_binding *binding, void *s
     for (uint32_t i = 0; i < p->n_tensors; i++) launch->tensors[i].data = binding->tensors[i].data;
     if (p->n_args > 0) memcpy(launch->args, binding->args, p->n_args * sizeof *launch->args);
     launch->shared = shared;
-    find_aliases(launch, p->n_tensors);
+    pp_interp_find_aliases(launch);
     pp_interp_count_start(launch);
     return PPTO_OK;
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "devices/cpu/interp_alias.h"
 #include "devices/cpu/interp_work.h"
 
 #define LOCAL_BYTES (384 * 1024) /* locals of a block: a share of L2 */
@@ -260,9 +261,10 @@ ppto_status pp_interp_chain_resize(pp_launch *launch, const pp_binding *binding,
 /* ---- pointers -------------------------------------------------------------------------------- */
 
 /* Locals have no address yet; what shares a place is written after it has been read. */
-static void find_aliases(const pp_program *chain, uint32_t part, const bool *near, pp_tensor_at *tensors)
+static void find_aliases(const pp_program *chain, uint32_t part, const bool *near, const pp_launch *launch)
 {
     const pp_program *p = chain->parts[part].program;
+    pp_tensor_at *tensors = launch->tensors;
     uint32_t outputs = 0, a = 0, b = 0;
     for (uint32_t t = 0; t < p->n_tensors; t++) {
         outputs += p->tensors[t].output;
@@ -271,7 +273,8 @@ static void find_aliases(const pp_program *chain, uint32_t part, const bool *nea
     for (uint32_t o = 0; o < p->n_tensors; o++)
         for (uint32_t t = 0; t < p->n_tensors; t++) {
             if (!p->tensors[o].output || p->tensors[t].output || !is_local(chain, part, o, &a) ||
-                !is_local(chain, part, t, &b) || chain->locals[a].place != chain->locals[b].place)
+                !is_local(chain, part, t, &b) || chain->locals[a].place != chain->locals[b].place ||
+                pp_interp_takes_over(launch, o, t))
                 continue;
             tensors[o].aliased = true;
             if (outputs > 1) tensors[t].aliased = true;
@@ -283,7 +286,7 @@ ppto_status pp_interp_chain_bind(pp_launch *launch, const pp_binding *binding, v
     struct pp_chained *c = launch->chained;
     PP_TRY(pp_chain_bind(c->plain, binding, c->by_rows ? NULL : shared));
     for (uint32_t i = 0; c->by_rows && i < c->plain->program->n_parts; i++)
-        find_aliases(c->plain->program, i, c->near[i], c->plain->part[i]->tensors);
+        find_aliases(c->plain->program, i, c->near[i], c->plain->part[i]);
     return PPTO_OK;
 }
 

@@ -144,6 +144,44 @@ Test(interp_edges, an_output_may_lie_over_an_input)
     }
 }
 
+/* y = x + 1 over x's memory, and z of x, of y or of both, computed before y or after it. */
+static void over_an_input(int64_t n, unsigned form)
+{
+    static program_builder b;
+    prog_start(&b, PP_FRAME_MAP);
+    prog_axis(&b, PP_AXIS_OUTER, n);
+    const uint32_t x = prog_tensor(&b, PPTO_I32, false, NULL, 1, &n);
+    const uint32_t y = prog_tensor(&b, PPTO_I32, true, NULL, 1, &n),
+                   z = prog_tensor(&b, PPTO_I32, true, NULL, 1, &n);
+    prog_fill(&b, x, form);
+    uint32_t *old = malloc(b.bytes[x]);
+    memcpy(old, b.owned[x], b.bytes[x]);
+    b.refs[y].data = b.owned[x];
+    prog_stage(&b, false);
+    const uint32_t v = prog_load(&b, x, "0"), one = prog_const(&b, PPTO_I32, 1);
+    const uint32_t before = prog_op(&b, PP_MUL, PPTO_I32, v, v, 0, 0);
+    const uint32_t sum = prog_op(&b, PP_ADD, PPTO_I32, v, one, 0, 0);
+    const uint32_t with[] = {before, v, sum, prog_op(&b, PP_MUL, PPTO_I32, form == 3 ? v : sum, sum, 0, 0)};
+    prog_store(&b, y, "0", sum);
+    prog_store(&b, z, "0", prog_op(&b, PP_ADD, PPTO_I32, with[form], one, 0, 0));
+    prog_stage_end(&b);
+    cr_assert_eq(prog_run(&b, &pp_cpu_device, NULL, 2, false).status, PPTO_OK);
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t w = old[i], s = w + 1u, of[] = {w * w, w, s, w * s};
+        cr_assert_eq(((uint32_t *)b.owned[x])[i], s, "form %u, %u of %d", form, (unsigned)i, (int)n);
+        cr_assert_eq(((uint32_t *)b.owned[z])[i], of[form] + 1u, "form %u, %u of %d", form, (unsigned)i,
+                     (int)n);
+    }
+    free(old);
+    prog_free(&b);
+}
+
+Test(interp_edges, an_input_is_taken_over_after_its_last_look)
+{
+    for (unsigned form = 0; form < 4; form++)
+        for (int64_t n = 1; n < 20000; n = n * 7 + 1) over_an_input(n, form);
+}
+
 /* ---- folds ----------------------------------------------------------------------------------- */
 
 Test(interp_edges, nothing_is_folded)
