@@ -240,3 +240,36 @@ ppto_status pp_graph_literals(pp_graph *graph, const pp_ref *outputs, size_t n, 
     if (status == PPTO_OK && values != NULL && *count > max) status = PPTO_E_LIMIT; /* NULL: only counted */
     return status;
 }
+
+ppto_status pp_graph_literal_nodes(const pp_graph *graph, const pp_ref *outputs, size_t n, uint32_t *nodes)
+{
+    pp_cut cut;
+    ppto_status status = pp_graph_cut(graph, outputs, n, &cut);
+    size_t count = 0;
+    for (uint32_t id = 0; status == PPTO_OK && id < cut.end; id++)
+        if (cut.needed[id] && graph->nodes.at[id].kind == PP_N_LITERAL) nodes[count++] = id;
+    pp_graph_cut_free(&cut);
+    return status;
+}
+
+bool pp_graph_literal_of(const pp_graph *graph, uint32_t node, uint64_t *bits)
+{
+    const pp_node *n = &graph->nodes.at[node];
+    if (n->kind != PP_N_LITERAL) return false;
+    *bits = n->u.bits;
+    return true;
+}
+
+/* A literal that the definition looks at is no operand; one that must fit a dtype is checked. */
+bool pp_graph_is_open(const pp_graph *graph, uint32_t node, uint32_t tensors)
+{
+    const pp_node *n = &graph->nodes.at[node];
+    uint64_t bits;
+    if (n->kind != PP_N_CALL) return true;
+    if (n->n_operands != tensors) return false;
+    for (uint32_t k = 0; k < n->n_operands; k++) {
+        const uint32_t operand = graph->operands.at[n->first_operand + k].node;
+        if (n->u.expansion->fits[k] != 0 && pp_graph_literal_of(graph, operand, &bits)) return false;
+    }
+    return true;
+}

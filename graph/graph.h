@@ -90,7 +90,8 @@ typedef struct pp_node_info {
     uint32_t stream, level; /* of the graph's streams, 0: none; sync points before it (graph/stream.c) */
 } pp_node_info;
 pp_node_info pp_graph_node(const pp_graph *graph, uint32_t node);
-size_t pp_graph_size(const pp_graph *graph); /* nodes recorded */
+size_t pp_graph_size(const pp_graph *graph);                     /* nodes recorded */
+uint32_t pp_graph_results(const pp_graph *graph, uint32_t node); /* how many it has */
 size_t pp_graph_inputs(const pp_graph *graph);
 pp_ref pp_graph_input_at(const pp_graph *graph, size_t i);
 
@@ -131,5 +132,10 @@ ppto_status pp_graph_signature(pp_graph *graph, const pp_ref *outputs, size_t n,
  * signature corresponds to values[k]. */
 ppto_status pp_graph_literals(pp_graph *graph, const pp_ref *outputs, size_t n, uint64_t *values, size_t max,
                               size_t *count);
+/* Their nodes, in that order. nodes: room for as many as there are. */
+ppto_status pp_graph_literal_nodes(const pp_graph *graph, const pp_ref *outputs, size_t n, uint32_t *nodes);
+bool pp_graph_literal_of(const pp_graph *graph, uint32_t node, uint64_t *bits); /* false: it is none */
+/* A call that was given so many tensors: is it the same whatever the values of literals among them? */
+bool pp_graph_is_open(const pp_graph *graph, uint32_t node, uint32_t tensors);
 
 #endif

@@ -131,10 +131,6 @@ void pp_graph_name_call(const pp_eval *ev, const pp_definition *definition, cons
 /* A number as a literal node. */
 ppto_status pp_graph_number(pp_graph *graph, const pp_value *value, ppto_site site, pp_value *out);
 
-/* ---- expand.c ---------------------------------------------------------------------------------------- */
-
-uint32_t pp_graph_results(const pp_graph *graph, uint32_t node);
-
 /* ---- stream.c ---------------------------------------------------------------------------------------- */
 
 /* Gives a call its stream and level, from the stream pushed last and from its operands. */

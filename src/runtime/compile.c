@@ -83,7 +83,7 @@ static ppto_status room(ppto_program *p)
                : PPTO_E_NOMEM;
 }
 
-static void first_stats(ppto_program *p)
+void pp_program_first_stats(ppto_program *p)
 {
     ppto_context *ctx = p->ctx;
     p->stats = (ppto_stats){.size = sizeof p->stats,
@@ -114,7 +114,7 @@ ppto_status pp_program_of_plan(pp_plan *take_plan, ppto_program **out)
     p->stop = &p->cancel;
     p->literals = pp_calloc(1, sizeof *p->literals);
     ppto_status status = p->literals ? room(p) : PPTO_E_NOMEM;
-    if (status == PPTO_OK) first_stats(p);
+    if (status == PPTO_OK) pp_program_first_stats(p);
     if (status != PPTO_OK) {
         ppto_program_destroy(p);
         return status;
@@ -123,9 +123,26 @@ ppto_status pp_program_of_plan(pp_plan *take_plan, ppto_program **out)
     return PPTO_OK;
 }
 
-static ppto_status compile(size_t n, ppto_tensor *const *outputs, ppto_program **out, pp_error *err)
+/* Of a graph on its track. NULL: it is to be compiled in full, or refused. */
+static ppto_program *take(size_t n, ppto_tensor *const *outputs)
 {
-    if (n != 0 && outputs && outputs[0]) PP_TRY(pp_context_check(outputs[0]->graph->ctx, err));
+    enum { FEW = 16 };
+    pp_ref refs[FEW];
+    if (n > FEW) return NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (!outputs[i] || outputs[i]->graph != outputs[0]->graph) return NULL;
+        refs[i] = outputs[i]->ref;
+    }
+    return pp_track_take(outputs[0]->graph, n, refs);
+}
+
+ppto_status pp_program_compile(size_t n, ppto_tensor *const *outputs, ppto_program **out, pp_error *err)
+{
+    if (n != 0 && outputs && outputs[0]) {
+        PP_TRY(pp_context_check(outputs[0]->graph->ctx, err));
+        if ((*out = take(n, outputs))) return PPTO_OK;
+        pp_track_leave(outputs[0]->graph);
+    }
     PP_TRY(check_outputs(n, outputs, err));
     int64_t start = pp_clock_ns();
     ppto_graph *graph = outputs[0]->graph;
@@ -147,7 +164,8 @@ static ppto_status compile(size_t n, ppto_tensor *const *outputs, ppto_program *
     if (status == PPTO_OK) status = room(p);
     if (status == PPTO_OK) status = pp_sync_create(p, graph, refs, n, err);
     if (status == PPTO_OK) status = pp_graph_files_bind(p, graph, refs, n, err);
-    if (status == PPTO_OK) first_stats(p);
+    if (status == PPTO_OK) pp_program_first_stats(p);
+    if (status == PPTO_OK) pp_track_give(graph, n, refs, p);
     if (refs != small) pp_free(refs);
     if (status != PPTO_OK) {
         ppto_program_destroy(p);
@@ -163,7 +181,7 @@ ppto_status ppto_compile_at(ppto_site site, size_t n, ppto_tensor *const *output
     pp_error err = {0};
     if (!program) return pp_report_new(PPTO_E_VALUE, "ppto_compile: program is NULL");
     *program = NULL;
-    if (compile(n, outputs, program, &err) == PPTO_OK && pp_held_add(*program, site) != PPTO_OK) {
+    if (pp_program_compile(n, outputs, program, &err) == PPTO_OK && pp_held_add(*program, site) != PPTO_OK) {
         ppto_program_destroy(*program);
         *program = NULL;
         pp_fail(&err, PPTO_E_NOMEM, "out of memory");
@@ -176,6 +194,12 @@ void ppto_program_destroy(ppto_program *p)
     /* acq_rel: what a run on another thread did with it, before it is freed */
     if (!p || pp_context_forked(p->ctx)) return;
     if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1) return;
+    if (!pp_track_keep(p)) pp_program_free(p);
+}
+
+void pp_program_free(ppto_program *p)
+{
+    if (!p) return;
     pp_held_remove(p);
     pp_instance_put(p->instance);
     pp_sync_destroy(p->sync);
@@ -201,6 +225,7 @@ void ppto_program_destroy(ppto_program *p)
     pp_free(p->made_by);
     pp_vec_free(&p->log);
     if (!p->whole) pp_trace_leave(p->source); /* a part borrows it */
+    pp_track_forget(p);
     pp_free(p);
 }
 
@@ -270,19 +295,14 @@ ppto_status ppto_program_bind_at(ppto_site site, ppto_program *p, size_t i, ppto
     return PPTO_OK;
 }
 
-static ppto_status bind_name(ppto_site site, ppto_program *p, const char *name, ppto_array *array)
+ppto_status ppto_program_bind_name_at(ppto_site site, ppto_program *p, const char *name, ppto_array *array)
 {
+    if (!p || !name) return pp_report_new(PPTO_E_VALUE, "bind: an argument is NULL");
     for (size_t i = 0; i < p->plan->inputs.n; i++)
         if (strcmp(p->plan->inputs.at[i].name, name) == 0) return ppto_program_bind_at(site, p, i, array);
     for (size_t i = 0; i < p->n_known; i++)
         if (strcmp(p->known_names[i], name) == 0) return PPTO_OK;
     return pp_report_new(PPTO_E_NAME, "bind: there is no input named \"%s\"", name);
-}
-
-ppto_status ppto_program_bind_name_at(ppto_site site, ppto_program *p, const char *name, ppto_array *array)
-{
-    if (!p || !name) return pp_report_new(PPTO_E_VALUE, "bind: an argument is NULL");
-    return bind_name(site, p, name, array);
 }
 
 ppto_status ppto_program_donate(ppto_program *p, size_t i, bool donate)
@@ -391,61 +411,6 @@ ppto_status ppto_program_run_at(ppto_site site, ppto_program *p, ppto_array **ou
     if (status == PPTO_OK) status = pp_run_program(p, outputs, &control, ticket, &err);
     pp_program_give(p);
     return pp_report(&err);
-}
-
-ppto_status ppto_evaln_at(ppto_site site, size_t n, ppto_tensor *const *tensors, ppto_array **outputs,
-                          size_t n_inputs, const char *const *names, ppto_array *const *arrays)
-{
-    pp_error err = {0};
-    ppto_program *p = NULL;
-    if (!outputs) return pp_report_new(PPTO_E_VALUE, "eval: out is NULL");
-    for (size_t i = 0; i < n; i++) outputs[i] = NULL;
-    if (compile(n, tensors, &p, &err) != PPTO_OK) return pp_report(&err);
-    ppto_status status = PPTO_OK;
-    for (size_t i = 0; status == PPTO_OK && i < n_inputs; i++) {
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(names[i], names[j]) == 0)
-                status = pp_report_new(PPTO_E_NAME, "eval: input \"%s\" is bound twice", names[i]);
-        if (status == PPTO_OK && !arrays[i])
-            status = pp_report_new(PPTO_E_VALUE, "eval: the array bound to \"%s\" is NULL", names[i]);
-        if (status == PPTO_OK) status = bind_name(site, p, names[i], arrays[i]);
-    }
-    if (status == PPTO_OK) status = ppto_program_run_at(site, p, outputs);
-    ppto_program_destroy(p);
-    return status;
-}
-
-static ppto_status eval(ppto_site site, ppto_tensor *tensor, ppto_array **out, va_list args)
-{
-    enum { MAX = 64 };
-    const char *names[MAX];
-    ppto_array *arrays[MAX];
-    size_t n = 0;
-    if (!out) return pp_report_new(PPTO_E_VALUE, "eval: out is NULL");
-    *out = NULL;
-    for (const char *name; (name = va_arg(args, const char *)) != NULL && n < MAX; n++) {
-        names[n] = name;
-        arrays[n] = va_arg(args, ppto_array *);
-    }
-    return ppto_evaln_at(site, 1, &tensor, out, n, names, arrays);
-}
-
-ppto_status ppto_eval_at(ppto_site site, ppto_tensor *tensor, ppto_array **out, ...)
-{
-    va_list args;
-    va_start(args, out);
-    ppto_status status = eval(site, tensor, out, args);
-    va_end(args);
-    return status;
-}
-
-ppto_status(ppto_eval)(ppto_tensor *tensor, ppto_array **out, ...)
-{
-    va_list args;
-    va_start(args, out);
-    ppto_status status = eval((ppto_site){0}, tensor, out, args);
-    va_end(args);
-    return status;
 }
 
 ppto_status ppto_program_stats(const ppto_program *p, ppto_stats *stats)

@@ -145,6 +145,8 @@ ppto_status ppto_context_destroy(ppto_context *ctx)
     pp_drivers_close(ctx);
     pp_held_count(ctx, left);
     pp_syncs_destroy(ctx->syncs);
+    pp_graphs_free_idle(ctx);
+    pp_tracks_close(ctx, ctx->tracks);
     for (size_t i = 0; i < ctx->plans.n; i++) pp_plan_release(ctx->plans.at[i]);
     pp_vec_free(&ctx->plans);
     free_kernels(ctx);

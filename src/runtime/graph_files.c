@@ -68,6 +68,8 @@ ppto_tensor *ppto_open_at(ppto_site site, ppto_graph *g, const char *path)
     pp_error err = {.site = site};
     pp_ref ref = {PP_NONE, 0};
     if (!pp_tensor_usable(g)) return NULL;
+    pp_track_end(g);
+    if (!pp_tensor_usable(g)) return NULL;
     if (!path || !*path) return failed(g, pp_fail(&err, PPTO_E_VALUE, "open: there is no path"), &err);
     ppto_array *array = ppto_array_open(g->ctx, path);
     if (!array)
@@ -81,6 +83,8 @@ ppto_tensor *ppto_sink_at(ppto_site site, ppto_graph *g, ppto_tensor *tensor, co
 {
     pp_error err = {.site = site};
     pp_graph_sink sink = {{PP_NONE, 0}, NULL, PP_NONE};
+    if (!pp_tensor_usable(g)) return NULL;
+    pp_track_end(g);
     if (!pp_tensor_usable(g)) return NULL;
     if (!tensor) return failed(g, pp_fail(&err, PPTO_E_VALUE, "sink: the tensor is NULL"), &err);
     if (tensor->graph != g)

@@ -201,20 +201,20 @@ static ppto_status find(pp_call *c, const pp_definition **out)
     return PPTO_OK;
 }
 
-static ppto_status record(pp_call *c, ppto_tensor **results, size_t n)
+ppto_status pp_call_record(pp_call *c, pp_ref **refs, size_t *count)
 {
-    pp_ref room[8], *refs = room;
-    size_t count = 0;
     pp_graph *graph = c->graph->graph;
     const pp_definition *definition;
     PP_TRY(find(c, &definition));
-    if (take_list(c) != PPTO_OK) return fail(c, PPTO_E_NOMEM, "out of memory");
-    ppto_status status = pp_graph_call(graph, definition, c->name, c->arg, c->n, c->site, &refs, &count);
-    if (status != PPTO_OK) {
-        if (pp_graph_error(graph)->code == PPTO_OK) return fail(c, status, ppto_status_text(status));
-        pp_report(pp_graph_error(graph));
-        return status;
-    }
+    ppto_status status = pp_graph_call(graph, definition, c->name, c->arg, c->n, c->site, refs, count);
+    if (status == PPTO_OK) return status;
+    if (pp_graph_error(graph)->code == PPTO_OK) return fail(c, status, ppto_status_text(status));
+    pp_report(pp_graph_error(graph));
+    return status;
+}
+
+static ppto_status give(pp_call *c, const pp_ref *refs, size_t count, ppto_tensor **results, size_t n)
+{
     if (count != n) {
         char text[96];
         snprintf(text, sizeof text, "it has %zu results, expected %zu", count, n);
@@ -223,6 +223,26 @@ static ppto_status record(pp_call *c, ppto_tensor **results, size_t n)
     for (size_t i = 0; i < n; i++)
         if (!(results[i] = pp_tensor_handle(c->graph, refs[i]))) return PPTO_E_NOMEM;
     return PPTO_OK;
+}
+
+static ppto_status give_of_track(pp_call *c, pp_ref first, uint32_t count, ppto_tensor **results, size_t n)
+{
+    pp_ref refs[PP_CALL_RESULTS];
+    for (uint32_t i = 0; i < count && i < PP_CALL_RESULTS; i++) refs[i] = (pp_ref){first.node, i};
+    return give(c, refs, count, results, n);
+}
+
+static ppto_status record(pp_call *c, ppto_tensor **results, size_t n)
+{
+    pp_ref room[8], *refs = room, first;
+    size_t count = 0;
+    uint32_t many;
+    if (c->list && take_list(c) != PPTO_OK) return fail(c, PPTO_E_NOMEM, "out of memory");
+    if (pp_track_call(c->graph, c, &first, &many)) return give_of_track(c, first, many, results, n);
+    PP_TRY(pp_graph_error(c->graph->graph)->code);
+    PP_TRY(pp_call_record(c, &refs, &count));
+    pp_track_kept(c->graph);
+    return give(c, refs, count, results, n);
 }
 
 ppto_status pp_call_many(pp_call *c, ppto_tensor **results, size_t n)

@@ -9,7 +9,7 @@
 #include "ppto/arguments.h"
 #include "runtime/runtime.h"
 
-enum { PP_CALL_ARGS = 20 };
+enum { PP_CALL_ARGS = 20, PP_CALL_RESULTS = 64 };
 
 typedef struct pp_call {
     const char *name; /* as the user called it; static */
@@ -43,5 +43,8 @@ void pp_call_text(pp_call *call, const char *param, const char *value);  /* an e
 /* Record. One result, NULL on failure; or exactly n. */
 ppto_tensor *pp_call_one(pp_call *call);
 ppto_status pp_call_many(pp_call *call, ppto_tensor **results, size_t n);
+/* Records it in call->graph->graph, with references for tensors. refs, count: as in pp_graph_call. The graph
+ * keeps the error, and the thread. */
+ppto_status pp_call_record(pp_call *call, pp_ref **refs, size_t *count);
 
 #endif

@@ -26,6 +26,7 @@
 #include "ppto/graph.h"
 #include "ppto/run.h"
 #include "ppto/stream.h"
+#include "runtime/track.h"
 #include "scheduler/dispatch.h"
 
 /* ---- options.c
@@ -83,7 +84,10 @@ struct ppto_context {
     struct pp_drivers *_Atomic drivers; /* runs that nobody waits for; made under lock */
     _Atomic uint64_t runs, plans_made;  /* numbers given */
     _Atomic uint64_t graphs;            /* that are not destroyed */
-    uint64_t process;                   /* base/fork.h */
+    pp_tracks *tracks;                  /* NULL: none yet, or memcheck is on; under lock */
+    ppto_graph *idle_graphs;            /* empty ones, for the next; under lock */
+    uint32_t n_idle_graphs;
+    uint64_t process; /* base/fork.h */
     uint32_t workers;
 };
 ppto_status pp_context_library(ppto_context *ctx, pp_library **out, pp_error *err);
@@ -195,12 +199,15 @@ typedef struct pp_graph_sink { /* a value that goes to a file */
     const char *path;
     uint32_t over; /* node of the sink whose value it writes; PP_NONE */
 } pp_graph_sink;
-enum { PP_RECENT_NAMES = 32 };
+enum { PP_RECENT_NAMES = 32, PP_FEW_TENSORS = 32 };
 
 struct ppto_graph {
     ppto_context *ctx;
     pp_graph *graph;
-    pp_arena arena; /* handles */
+    pp_track track;                  /* on it, `graph` is empty */
+    ppto_tensor few[PP_FEW_TENSORS]; /* the first handles */
+    size_t n_few;
+    pp_arena arena; /* the others, and names */
     struct {
         const char *name; /* static, so that its address is enough; a name never changes its meaning */
         const pp_definition *definition;
@@ -209,6 +216,7 @@ struct ppto_graph {
     PP_VEC(pp_graph_sink) sinks;          /* by node, ascending */
     PP_VEC(ppto_stream *) streams;        /* used once at least */
     PP_VEC(struct pp_event_row *) events; /* recorded or waited for */
+    ppto_graph *next;                     /* idle */
 };
 /* Nothing is recorded on a graph that is NULL or a parent process's (both reported) or has failed. */
 bool pp_tensor_usable(const ppto_graph *graph);
@@ -216,6 +224,7 @@ ppto_status pp_tensor_status(const ppto_graph *graph); /* why not */
 /* The error of a recording call goes to the thread and, when it is the first, stays in the graph. */
 void pp_tensor_keep_error(ppto_graph *graph, pp_error *err);
 ppto_tensor *pp_tensor_handle(ppto_graph *graph, pp_ref ref); /* NULL when ref is none or out of memory */
+void pp_graph_free(ppto_graph *graph);                        /* of nobody any more */
 
 /* ---- plan.c
  * ---------------------------------------------------------------------------------------------------------
@@ -486,10 +495,16 @@ struct ppto_program {
     int64_t *key;                   /* room for pp_instance_key */
     char **known_names;             /* all inputs of the graph, needed or not */
     size_t n_known;
-    pp_held_program held; /* held_programs.c */
+    pp_held_program held;           /* held_programs.c */
+    struct pp_track_program *track; /* where it goes when it is destroyed; NULL: nowhere */
+    ppto_program *next;             /* idle there */
 };
 
 ppto_status pp_program_of_plan(pp_plan *take_plan, ppto_program **out);
+/* ppto_compile, with the error in err. */
+ppto_status pp_program_compile(size_t n, ppto_tensor *const *outputs, ppto_program **out, pp_error *err);
+void pp_program_free(ppto_program *program);        /* nobody has it; NULL is fine */
+void pp_program_first_stats(ppto_program *program); /* of one that has not run */
 
 /* ---- held_programs.c : for memcheck, programs that are not destroyed ---- */
 

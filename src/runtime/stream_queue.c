@@ -182,14 +182,14 @@ ppto_status ppto_sync(ppto_stream *stream)
 
 /* ---- recording ----------------------------------------------------------------------------------- */
 
-static ppto_status record_check(const ppto_graph *graph, const ppto_stream *stream, const char *what,
-                                pp_error *err)
+static ppto_status record_check(ppto_graph *graph, const ppto_stream *stream, const char *what, pp_error *err)
 {
     if (!graph) return pp_fail(err, PPTO_E_VALUE, "%s: the graph is NULL", what);
     if (!stream) return pp_fail(err, PPTO_E_VALUE, "%s: the stream is NULL", what);
     if (stream->ctx != graph->ctx)
         return pp_fail(err, PPTO_E_VALUE, "%s: stream %s belongs to another context", what, stream->name);
     PP_TRY(pp_context_check(graph->ctx, err));
+    pp_track_end(graph);
     const pp_error *first = pp_graph_error(graph->graph);
     return first->code == PPTO_OK ? PPTO_OK : pp_fail(err, first->code, "%s", first->text);
 }
@@ -229,6 +229,7 @@ ppto_status ppto_stream_pop(ppto_graph *graph)
 {
     pp_error err = {0};
     if (!graph) return pp_report_new(PPTO_E_VALUE, "stream pop: the graph is NULL");
+    pp_track_end(graph);
     ppto_status status = pp_graph_pop_stream(graph->graph);
     if (status != PPTO_OK) pp_fail(&err, status, "stream pop: no stream is pushed");
     return record_failed(graph, status, &err);

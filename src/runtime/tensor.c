@@ -15,11 +15,12 @@ void pp_tensor_keep_error(ppto_graph *g, pp_error *err)
     pp_report(err);
 }
 
-ppto_graph *ppto_graph_create(ppto_context *ctx)
+static ppto_graph *new_graph(ppto_context *ctx)
 {
-    pp_error err = {0};
+    pp_error err;
     pp_library *library = NULL;
     ppto_graph *g = NULL;
+    pp_error_clear(&err);
     ppto_status status = pp_context_library(ctx, &library, &err);
     if (status == PPTO_OK && !(g = pp_calloc(1, sizeof *g)))
         status = pp_fail(&err, PPTO_E_NOMEM, "out of memory");
@@ -31,20 +32,34 @@ ppto_graph *ppto_graph_create(ppto_context *ctx)
         return NULL;
     }
     g->ctx = ctx;
-    atomic_fetch_add_explicit(&ctx->graphs, 1, memory_order_relaxed);
     pp_graph_watch(g->graph, ctx->stacks);
     return g;
+}
+
+ppto_graph *ppto_graph_create(ppto_context *ctx)
+{
+    if (!ctx || pp_context_forked(ctx)) return new_graph(ctx); /* it says why not */
+    ppto_graph *g = pp_graph_begin(ctx, NULL);
+    if (!g && (g = new_graph(ctx))) pp_graph_begin(ctx, g);
+    if (g) atomic_fetch_add_explicit(&ctx->graphs, 1, memory_order_relaxed);
+    return g;
+}
+
+void pp_graph_free(ppto_graph *g)
+{
+    pp_graph_streams_free(g);
+    pp_graph_files_free(g);
+    pp_graph_destroy(g->graph);
+    pp_track_free(&g->track);
+    pp_arena_free(&g->arena);
+    pp_free(g);
 }
 
 void ppto_graph_destroy(ppto_graph *g)
 {
     if (!g || pp_context_forked(g->ctx)) return;
     atomic_fetch_sub_explicit(&g->ctx->graphs, 1, memory_order_relaxed);
-    pp_graph_streams_free(g);
-    pp_graph_files_free(g);
-    pp_graph_destroy(g->graph);
-    pp_arena_free(&g->arena);
-    pp_free(g);
+    if (!pp_graph_keep_idle(g)) pp_graph_free(g);
 }
 
 ppto_status ppto_graph_error(const ppto_graph *g)
@@ -59,13 +74,13 @@ const char *ppto_graph_error_text(const ppto_graph *g)
 }
 size_t ppto_graph_size(const ppto_graph *g)
 {
-    return g ? pp_graph_size(g->graph) : 0;
+    return !g ? 0 : g->track.on ? g->track.rows.n : pp_graph_size(g->graph);
 }
 
 ppto_tensor *pp_tensor_handle(ppto_graph *g, pp_ref ref)
 {
     if (ref.node == PP_NONE) return NULL;
-    ppto_tensor *t = pp_arena_alloc(&g->arena, sizeof *t);
+    ppto_tensor *t = g->n_few < PP_FEW_TENSORS ? &g->few[g->n_few++] : pp_arena_alloc(&g->arena, sizeof *t);
     if (!t) {
         pp_error err = {0};
         pp_fail(&err, PPTO_E_NOMEM, "out of memory");
@@ -97,10 +112,30 @@ bool pp_tensor_usable(const ppto_graph *g)
     return pp_tensor_status(g) == PPTO_OK;
 }
 
+static ppto_tensor *record_input(ppto_graph *g, const char *name, ppto_dtype dtype, bool weak,
+                                 const char *dims, ppto_site site)
+{
+    pp_ref ref = {PP_NONE, 0};
+    if (pp_track_input(g, name, dtype, weak, dims, site, &ref)) return pp_tensor_handle(g, ref);
+    if (pp_graph_error(g->graph)->code != PPTO_OK) return NULL;
+    ppto_status status = pp_graph_input(g->graph, name, dtype, weak, dims, site, &ref);
+    if (status == PPTO_OK) pp_track_kept(g);
+    return recorded(g, status, ref);
+}
+
+static ppto_tensor *record_literal(ppto_graph *g, bool is_float, uint64_t bits, ppto_site site)
+{
+    pp_ref ref = {PP_NONE, 0};
+    if (pp_track_literal(g, is_float, bits, site, &ref)) return pp_tensor_handle(g, ref);
+    if (pp_graph_error(g->graph)->code != PPTO_OK) return NULL;
+    ppto_status status = pp_graph_literal(g->graph, is_float, bits, site, &ref);
+    if (status == PPTO_OK) pp_track_kept(g);
+    return recorded(g, status, ref);
+}
+
 ppto_tensor *ppto_input_at(ppto_site site, ppto_graph *g, const char *name, ppto_dtype dtype,
                            const char *dims)
 {
-    pp_ref ref = {PP_NONE, 0};
     if (!pp_tensor_usable(g)) return NULL;
     if (!name || !dims) {
         pp_error err = {.site = site};
@@ -114,31 +149,27 @@ ppto_tensor *ppto_input_at(ppto_site site, ppto_graph *g, const char *name, ppto
         pp_tensor_keep_error(g, &err);
         return NULL;
     }
-    return recorded(g, pp_graph_input(g->graph, name, dtype, false, dims, site, &ref), ref);
+    return record_input(g, name, dtype, false, dims, site);
 }
 
 ppto_tensor *ppto_input_number_at(ppto_site site, ppto_graph *g, const char *name, bool is_float)
 {
-    pp_ref ref = {PP_NONE, 0};
     if (!pp_tensor_usable(g) || !name) return NULL;
-    return recorded(g, pp_graph_input(g->graph, name, is_float ? PPTO_F64 : PPTO_I64, true, "", site, &ref),
-                    ref);
+    return record_input(g, name, is_float ? PPTO_F64 : PPTO_I64, true, "", site);
 }
 
 ppto_tensor *ppto_float_at(ppto_site site, ppto_graph *g, double value)
 {
-    pp_ref ref = {PP_NONE, 0};
     uint64_t bits;
     if (!pp_tensor_usable(g)) return NULL;
     memcpy(&bits, &value, sizeof bits);
-    return recorded(g, pp_graph_literal(g->graph, true, bits, site, &ref), ref);
+    return record_literal(g, true, bits, site);
 }
 
 ppto_tensor *ppto_int_at(ppto_site site, ppto_graph *g, int64_t value)
 {
-    pp_ref ref = {PP_NONE, 0};
     if (!pp_tensor_usable(g)) return NULL;
-    return recorded(g, pp_graph_literal(g->graph, false, (uint64_t)value, site, &ref), ref);
+    return record_literal(g, false, (uint64_t)value, site);
 }
 
 /* The tensors' refs; false (with the error kept) when one is NULL or of another graph. */
@@ -182,6 +213,11 @@ static ppto_status run_text(ppto_graph *g, const char *text, size_t length, cons
     pp_unit *unit = NULL;
     pp_library *library = pp_graph_library(g->graph);
     bool known = false;
+    pp_track_end(g);
+    if (pp_graph_error(g->graph)->code != PPTO_OK) {
+        *err = *pp_graph_error(g->graph);
+        return err->code;
+    }
     PP_TRY(pp_parse(text, length, file, PP_PARSE_PROGRAM, &unit, err));
     ppto_status status = pp_library_has(library, unit, &known, err);
     bool kept = status == PPTO_OK && !known; /* the library keeps units that define */
@@ -305,13 +341,16 @@ void ppto_outputs_free(size_t n, ppto_tensor **outputs, char **names)
 ppto_dtype ppto_tensor_dtype(const ppto_tensor *t)
 {
     if (!t) return PPTO_BOOL;
+    if (t->graph->track.on) return (ppto_dtype)pp_track_result_of(t->graph, t->ref)->dtype;
     return (ppto_dtype)pp_type_get(pp_graph_types(t->graph->graph), pp_graph_type(t->graph->graph, t->ref))
         ->dtype;
 }
 
 int ppto_tensor_rank(const ppto_tensor *t)
 {
-    return t ? pp_type_get(pp_graph_types(t->graph->graph), pp_graph_type(t->graph->graph, t->ref))->rank : 0;
+    if (!t) return 0;
+    if (t->graph->track.on) return pp_track_result_of(t->graph, t->ref)->rank;
+    return pp_type_get(pp_graph_types(t->graph->graph), pp_graph_type(t->graph->graph, t->ref))->rank;
 }
 
 const char *ppto_tensor_type(const ppto_tensor *t)
@@ -319,6 +358,8 @@ const char *ppto_tensor_type(const ppto_tensor *t)
     if (!t) return "";
     pp_text text = {0};
     pp_types *types = pp_graph_types(t->graph->graph);
+    pp_track_leave(t->graph);
+    if (pp_graph_error(t->graph->graph)->code == PPTO_E_NOMEM) return "";
     pp_type_print(types, pp_type_get(types, pp_graph_type(t->graph->graph, t->ref)), &text);
     const char *kept = text.failed || !text.at ? NULL : pp_arena_strndup(&t->graph->arena, text.at, text.n);
     pp_text_free(&text);

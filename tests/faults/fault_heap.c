@@ -102,6 +102,30 @@ static ppto_status record(ppto_context *ctx)
     return s;
 }
 
+/* Three graphs alike, called from C alone: the first lays a track, the others are on it. */
+static ppto_status record_alike(ppto_context *ctx)
+{
+    ppto_status s = PPTO_OK;
+    const int64_t shape[] = {4};
+    ppto_array *a = ppto_array_create(ctx, PPTO_F32, 1, shape);
+    if (!a) return ppto_error_status(NULL);
+    arm();
+    for (int i = 0; i < 3 && s == PPTO_OK; i++) {
+        ppto_array *out = NULL;
+        ppto_graph *g = ppto_graph_create(ctx);
+        ppto_tensor *x = g ? ppto_input(g, "x", PPTO_F32, "N") : NULL;
+        ppto_tensor *y = x ? ppto_mul(ppto_sum(x, 0, true), ppto_float(g, i)) : NULL;
+        s = of_pointer(i == 2 ? ppto_reshape(y, 1, 1) : y); /* the last one leaves it */
+        if (s == PPTO_OK) s = ppto_eval(y, &out, "x", a, NULL);
+        if (s == PPTO_OK && *(float *)ppto_array_data(out) != 0) s = PPTO_E_INTERNAL;
+        ppto_array_release(out);
+        ppto_graph_destroy(g);
+    }
+    disarm();
+    ppto_array_release(a);
+    return s;
+}
+
 static const char chain[] = "input x: f32[N, 8]\ninput w: f32[8, M]\n"
                             "h = softmax(x * 2 + 1, axis=1) @ w\n"
                             "output y = concat([h, exp(h)], axis=0), m = cumulative_sum(mean(h, axis=1))\n";
@@ -457,6 +481,7 @@ static const scenario scenarios[] = {
     {"first use", first_use, true},
     {"define", define, false},
     {"record", record, false},
+    {"record alike", record_alike, false},
     {"compile", compile, false},
     {"run", run, false},
     {"run large", run_large, false},

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Graphs that were destroyed and wait for the next: empty ones, which never left their track, with the room
+ * they had for rows and words. Beginning a graph also renews the tracks of the context when they are full. */
+#include "runtime/runtime.h"
+
+enum { MOST_IDLE = 8, MOST_ROOM = 4096 };
+
+/* With the lock; returns the tracks to close. */
+static pp_tracks *renew(ppto_context *ctx)
+{
+    pp_tracks *old = ctx->tracks;
+    if (ctx->ledger || (old && !atomic_load_explicit(&old->full, memory_order_relaxed))) return NULL;
+    ctx->tracks = pp_tracks_create(); /* NULL: without */
+    return old;
+}
+
+ppto_graph *pp_graph_begin(ppto_context *ctx, ppto_graph *g)
+{
+    pthread_mutex_lock(&ctx->lock);
+    pp_tracks *old = renew(ctx);
+    if (!g && ctx->idle_graphs) {
+        g = ctx->idle_graphs;
+        ctx->idle_graphs = g->next;
+        ctx->n_idle_graphs--;
+        g->next = NULL;
+    }
+    if (g) pp_track_begin(g, ctx->tracks);
+    pthread_mutex_unlock(&ctx->lock);
+    pp_tracks_close(ctx, old);
+    return g;
+}
+
+bool pp_graph_keep_idle(ppto_graph *g)
+{
+    ppto_context *ctx = g->ctx;
+    if (!g->track.on || pp_graph_error(g->graph)->code != PPTO_OK) return false;
+    if (g->track.rows.cap > MOST_ROOM || g->track.words.cap > MOST_ROOM) return false;
+    pp_arena_free(&g->arena);
+    g->n_few = 0;
+    pthread_mutex_lock(&ctx->lock);
+    const bool kept = ctx->n_idle_graphs < MOST_IDLE;
+    if (kept) {
+        g->next = ctx->idle_graphs;
+        ctx->idle_graphs = g;
+        ctx->n_idle_graphs++;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return kept;
+}
+
+void pp_graphs_free_idle(ppto_context *ctx)
+{
+    while (ctx->idle_graphs) {
+        ppto_graph *g = ctx->idle_graphs;
+        ctx->idle_graphs = g->next;
+        pp_graph_free(g);
+    }
+    ctx->n_idle_graphs = 0;
+}
