@@ -76,8 +76,8 @@ static ppto_status create(const pp_io_class *class_of, pp_io_options settled, pp
     io->process = pp_process_mark();
     io->epoll = -1;
     for (uint32_t i = settled.depth; i-- > 0;) {
-        io->slots[i] = (pp_io_slot){.index = i, .next = io->free};
-        io->free = &io->slots[i];
+        io->slots[i] = (pp_io_slot){.index = i};
+        pp_io_slot_free(io, &io->slots[i]);
     }
     if (pthread_mutex_init(&io->lock, NULL) != 0) {
         pp_free(io);
@@ -134,7 +134,7 @@ void pp_io_submit(pp_io *io, pp_io_request *request)
     }
     pthread_mutex_lock(&io->lock);
     pp_io_enqueue(io, request);
-    if (!io->pumping) io->class_of->wake(io);
+    pp_io_news(io);
     pthread_mutex_unlock(&io->lock);
 }
 
@@ -143,7 +143,7 @@ void pp_io_cancel(pp_io *io, pp_io_request *request)
     if (forked(io)) return;
     pthread_mutex_lock(&io->lock);
     pp_io_withdraw(io, request);
-    if (!io->pumping) io->class_of->wake(io);
+    pp_io_news(io);
     pthread_mutex_unlock(&io->lock);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The I/O engine: reads and writes of byte ranges that end later, on the engine's thread. It knows
+ * The I/O engine: reads and writes of byte ranges that end later, on threads of the engine. It knows
  * descriptors and offsets only; names, formats and output files that appear by rename are src/files.
  *
  * A request is a struct of the caller and a submit links it in: so submitting allocates nothing and cannot
@@ -65,9 +65,10 @@ struct pp_io_request {
     size_t stretch; /* not 0: after every so many bytes the file goes on `stride` after where they began */
     int64_t stride;
     pp_io_share *share; /* NULL: only the engine's limits */
-    void (*done)(
-        pp_io_request *request); /* on the engine's thread; short, may submit, may free the request */
-    void *owner;                 /* of the caller */
+    /* On a thread of the engine, those of several requests at once; short, may submit, may free the request
+     */
+    void (*done)(pp_io_request *request);
+    void *owner; /* of the caller */
 
     /* The result, valid in done. */
     ppto_status status; /* pp_io_result has the words */

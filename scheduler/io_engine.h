@@ -4,13 +4,16 @@
  * alike.
  *
  * One lock covers everything; it is released around system calls and done callbacks. All pp_io_* functions
- * here want it held. Only one thread pumps at a time: the engine's, or the caller's where there is none. */
+ * here want it held. Only one thread pumps: the engine's, or the caller's where there is none. Threads of a
+ * pool go from piece to piece by themselves, and tell what ended with one (pp_io_slot_goes_on). */
 #ifndef PP_IO_ENGINE_H
 #define PP_IO_ENGINE_H
 
 #include <pthread.h>
 
 #include "scheduler/io.h"
+
+enum { PP_IO_IDLE, PP_IO_QUEUED, PP_IO_RUNNING, PP_IO_ENDED }; /* own.state of a request */
 
 /* A piece of a request: its bytes [at, at + bytes); shrinks as calls move bytes. */
 typedef struct pp_io_slot {
@@ -40,7 +43,8 @@ typedef struct pp_io_class {
     int64_t (*now)(const pp_io *io); /* NULL: pp_clock_ns */
 } pp_io_class;
 
-/* Invariants: counters.in_flight == slots with a request <= depth; a lane with requests is in exactly one
+/* Invariants: counters.in_flight == slots with a request <= depth, all others are free but those whose thread
+ * is on its way (pp_io_slot_goes_on); a lane with requests is in exactly one
  * list, or its first request is a stream's that has a slot or a call. */
 struct pp_io {
     const pp_io_class *class_of;
@@ -55,6 +59,7 @@ struct pp_io {
     pp_io_lanes watched;
     pp_io_request *ended, *last_ended; /* done is to be called */
     pp_io_slot *free;
+    uint32_t n_free;
     pp_io_counters counters;
     pp_io_slot slots[];
 };
@@ -64,15 +69,26 @@ struct pp_io {
 void pp_io_enqueue(pp_io *io, pp_io_request *request);
 void pp_io_withdraw(pp_io *io, pp_io_request *request); /* cancel; the caller wakes */
 void pp_io_withdraw_all(pp_io *io);
-void pp_io_pump(pp_io *io); /* begins what may begin and calls done for what has ended */
 void pp_io_slot_ended(pp_io *io, pp_io_slot *slot, int64_t result); /* of pp_io_call, or -ECANCELED */
-bool pp_io_idle(const pp_io *io); /* no request in flight, waiting or to be told */
-/* For io_stream.c: begin, one result (true: go on with the rest), leave the lane, tell the caller. */
+void pp_io_slot_free(pp_io *io, pp_io_slot *slot);                  /* a call may begin in it */
+/* For the two below: begin, one result (true: go on with the rest), leave the lane, tell the caller. */
 void pp_io_request_begins(pp_io *io, pp_io_request *request);
 bool pp_io_account(pp_io *io, pp_io_slot *piece, int64_t result);
 void pp_io_unlane(pp_io *io, pp_io_request *request);
-void pp_io_conclude(pp_io *io, pp_io_request *request);
+bool pp_io_piece_ended(pp_io *io, pp_io_slot *slot); /* true: with it its request, which is not judged yet */
+void pp_io_judge(pp_io *io, pp_io_request *request); /* its result; then it is to be told: */
+void pp_io_conclude(pp_io *io, pp_io_request *request);  /* judges, and leaves the telling to the pump */
 void pp_io_lane_to(pp_io_lanes *list, pp_io_lane *lane); /* from any list, or none; list NULL: to none */
+
+/* ---- io_pump.c --------------------------------------------------------------------------------- */
+
+void pp_io_news(pp_io *io); /* something was submitted or cancelled: somebody is to look */
+void pp_io_pump(pp_io *io); /* begins what may begin and calls done for what has ended */
+/* pp_io_slot_ended on the thread that made the call, where that is not the engine's own: it tells the end of
+ * the request, and takes over the next piece that may begin if it is to have `more`. True: pp_io_call, and
+ * here again; false: pp_io_slot_free on the engine's own thread. */
+bool pp_io_slot_goes_on(pp_io *io, pp_io_slot *slot, int64_t result, bool more);
+bool pp_io_idle(const pp_io *io); /* no request in flight, waiting or to be told */
 
 /* ---- io_stream.c ------------------------------------------------------------------------------- */
 

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The queue of the I/O engine: which piece begins next, and what the result of a call means.
+ * The queue of the I/O engine: its lists, and what the result of a call means. What begins next is in
+ * io_pump.c.
  *
  * Requests of a file stand in its lane; lanes that want a slot stand in the ring. The first lane gives one
  * piece of its first request to a free slot and goes to the end of the ring: requests of a file begin in
  * order, files take turns. A piece keeps its slot until all its bytes are moved, so short results cost no
  * turn. A failure, a cancel or the end of the file stops the request: no further piece begins, and when those
  * in flight are through it is done. What is reported is the failure or end nearest to the start, not the
- * first in time.
- *
- * Start reading at pp_io_pump. */
+ * first in time. */
 #include <errno.h>
-#include <stdatomic.h>
 
 #include "base/checked.h"
 #include "scheduler/io_engine.h"
-
-enum { IDLE, QUEUED, RUNNING, ENDED };
 
 static int64_t now_of(const pp_io *io)
 {
@@ -85,7 +81,7 @@ static bool is_range(const pp_io_request *request)
            pp_add_i64(end, request->offset, &end) && pp_add_i64(end, (int64_t)request->bytes, &end);
 }
 
-void pp_io_conclude(pp_io *io, pp_io_request *request)
+void pp_io_judge(pp_io *io, pp_io_request *request)
 {
     request->status = PPTO_OK;
     if (request->own.end != SIZE_MAX) request->moved = request->own.end;
@@ -98,13 +94,18 @@ void pp_io_conclude(pp_io *io, pp_io_request *request)
     else if (request->own.end != SIZE_MAX && !request->may_end)
         request->status = PPTO_E_FORMAT;
     request->done_ns = now_of(io);
-    request->own.state = ENDED;
+    request->own.state = PP_IO_ENDED;
     request->own.next = NULL;
-    *(io->ended != NULL ? &io->last_ended->own.next : &io->ended) = request;
-    io->last_ended = request;
     io->counters.done++;
     io->counters.cancelled += request->status == PPTO_E_CANCELLED;
     io->counters.failed += request->status != PPTO_OK && request->status != PPTO_E_CANCELLED;
+}
+
+void pp_io_conclude(pp_io *io, pp_io_request *request)
+{
+    pp_io_judge(io, request);
+    *(io->ended != NULL ? &io->last_ended->own.next : &io->ended) = request;
+    io->last_ended = request;
 }
 
 void pp_io_enqueue(pp_io *io, pp_io_request *request)
@@ -130,14 +131,14 @@ void pp_io_enqueue(pp_io *io, pp_io_request *request)
     *(first ? &lane->first : &lane->last->own.next) = request;
     lane->last = request;
     request->own.laned = true;
-    request->own.state = QUEUED;
+    request->own.state = PP_IO_QUEUED;
     if (first) pp_io_lane_to(list_for(io, lane), lane);
 }
 
 void pp_io_request_begins(pp_io *io, pp_io_request *request)
 {
-    if (request->own.state == RUNNING) return;
-    request->own.state = RUNNING;
+    if (request->own.state == PP_IO_RUNNING) return;
+    request->own.state = PP_IO_RUNNING;
     request->begun_ns = now_of(io);
     int64_t wait = request->begun_ns - request->submitted_ns;
     io->counters.wait_ns += wait;
@@ -146,7 +147,7 @@ void pp_io_request_begins(pp_io *io, pp_io_request *request)
 
 void pp_io_withdraw(pp_io *io, pp_io_request *request)
 {
-    if (request->own.state != QUEUED && request->own.state != RUNNING) return;
+    if (request->own.state != PP_IO_QUEUED && request->own.state != PP_IO_RUNNING) return;
     __atomic_store_n(&request->own.cancelled, true, __ATOMIC_RELAXED); /* a call looks without the lock */
     bool busy = request->own.pieces != 0;
     if (busy) io->cancelling = true;
@@ -228,14 +229,12 @@ bool pp_io_account(pp_io *io, pp_io_slot *piece, int64_t result)
     return false;
 }
 
-static void release_slot(pp_io *io, pp_io_slot *slot)
+static void release_piece(pp_io *io, pp_io_slot *slot)
 {
     if (slot->request->share != NULL) slot->request->share->bytes -= slot->held;
     slot->request->file->running--;
     slot->request->own.pieces--;
     slot->request = NULL;
-    slot->next = io->free;
-    io->free = slot;
     io->counters.in_flight--;
     io->counters.bytes_in_flight -= slot->held;
 }
@@ -252,6 +251,25 @@ static void stream_goes_on(pp_io *io, pp_io_request *request)
     if (lane->first != NULL) pp_io_lane_to(list_for(io, lane), lane);
 }
 
+bool pp_io_piece_ended(pp_io *io, pp_io_slot *slot)
+{
+    pp_io_request *request = slot->request;
+    release_piece(io, slot);
+    if (request->file->stream) {
+        stream_goes_on(io, request);
+        return false;
+    }
+    if (stopped(request) && request->own.laned) pp_io_unlane(io, request);
+    return request->own.pieces == 0 && !request->own.laned;
+}
+
+void pp_io_slot_free(pp_io *io, pp_io_slot *slot)
+{
+    slot->next = io->free;
+    io->free = slot;
+    io->n_free++;
+}
+
 void pp_io_slot_ended(pp_io *io, pp_io_slot *slot, int64_t result)
 {
     pp_io_request *request = slot->request;
@@ -260,140 +278,6 @@ void pp_io_slot_ended(pp_io *io, pp_io_slot *slot, int64_t result)
         io->class_of->begin(io, slot);
         return;
     }
-    release_slot(io, slot);
-    if (request->file->stream) {
-        stream_goes_on(io, request);
-        return;
-    }
-    if (stopped(request) && request->own.laned) pp_io_unlane(io, request);
-    if (request->own.pieces == 0 && !request->own.laned) pp_io_conclude(io, request);
-}
-
-/* ---- the pump ---------------------------------------------------------------------------------- */
-
-/* SIZE_MAX: it has none. */
-static size_t share_of(const pp_io_request *request)
-{
-    if (request->share == NULL) return SIZE_MAX;
-    /* relaxed: a limit, which orders nothing */
-    size_t most = atomic_load_explicit(&request->share->most, memory_order_relaxed);
-    return most != 0 ? most : SIZE_MAX;
-}
-
-/* Bytes of the next piece of a request: up to the next multiple of a piece in the file, and a little more if
- * that is the end: a header makes no last piece of a few bytes. */
-static size_t next_piece(const pp_io *io, const pp_io_request *request)
-{
-    size_t left = request->bytes - request->own.begun, most = io->options.piece, share = share_of(request);
-    if (share < most) most = share;
-    if (!request->file->stream && request->stretch == 0)
-        most -= (size_t)(request->offset + (int64_t)request->own.begun) % most;
-    if (left <= most) return left;
-    bool to_end = left - most <= io->options.piece / 8 && left <= share && left <= io->options.max_bytes;
-    return to_end ? left : most;
-}
-
-static bool fits(const pp_io *io, size_t bytes)
-{
-    size_t sum;
-    if (io->counters.in_flight == 0) return true;
-    return pp_add_size(io->counters.bytes_in_flight, bytes, &sum) && sum <= io->options.max_bytes;
-}
-
-static bool fits_share(const pp_io_request *request, size_t bytes)
-{
-    size_t sum, held = request->share != NULL ? request->share->bytes : 0;
-    if (held == 0) return true;
-    return pp_add_size(held, bytes, &sum) && sum <= share_of(request);
-}
-
-static void issue_piece(pp_io *io, pp_io_lane *lane, size_t bytes)
-{
-    pp_io_request *request = lane->first;
-    pp_io_slot *slot = io->free;
-    pp_io_counters *counters = &io->counters;
-    io->free = slot->next;
-    *slot = (pp_io_slot){
-        .request = request, .at = request->own.begun, .bytes = bytes, .held = bytes, .index = slot->index};
-    pp_io_request_begins(io, request);
-    request->own.begun += bytes;
-    request->own.pieces++;
-    lane->file->running++;
-    if (request->share != NULL) request->share->bytes += bytes;
-    counters->bytes_in_flight += bytes;
-    if (++counters->in_flight > counters->most_in_flight) counters->most_in_flight = counters->in_flight;
-    if (counters->bytes_in_flight > counters->most_bytes_in_flight)
-        counters->most_bytes_in_flight = counters->bytes_in_flight;
-    if (lane->file->stream)
-        pp_io_lane_to(NULL, lane);
-    else if (request->own.begun == request->bytes)
-        pp_io_unlane(io, request);
-    if (lane->in != NULL) pp_io_lane_to(&io->ring, lane);
-    io->class_of->begin(io, slot);
-}
-
-/* File systems lock a file while it is written: a second write would wait for the first, on a processor. */
-static bool has_all_it_may(const pp_io *io, const pp_io_lane *lane)
-{
-    uint32_t most = lane->first->op == PP_IO_WRITE ? 1 : io->options.per_file;
-    return lane->file->running >= most;
-}
-
-static void issue(pp_io *io)
-{
-    size_t full = 0; /* lanes in a row whose file or share has all it may have */
-    while (io->free != NULL && full < io->ring.n) {
-        pp_io_lane *lane = io->ring.first;
-        size_t bytes = next_piece(io, lane->first);
-        if (has_all_it_may(io, lane) || !fits_share(lane->first, bytes)) {
-            pp_io_lane_to(&io->ring, lane);
-            full++;
-            continue;
-        }
-        if (!fits(io, bytes)) return;
-        issue_piece(io, lane, bytes);
-        full = 0;
-    }
-}
-
-/* On the engine's thread, so that an engine may take back what its library has not started. */
-static void cancel_slots(pp_io *io)
-{
-    if (!io->cancelling) return;
-    io->cancelling = false;
-    for (uint32_t i = 0; i < io->options.depth && io->class_of->cancel != NULL; i++) {
-        pp_io_slot *slot = &io->slots[i];
-        if (slot->request != NULL && slot->request->own.cancelled) io->class_of->cancel(io, slot);
-    }
-}
-
-static bool tell_ended(pp_io *io)
-{
-    bool any = io->ended != NULL;
-    while (io->ended != NULL) {
-        pp_io_request *request = io->ended;
-        io->ended = request->own.next;
-        request->own.state = IDLE;
-        pthread_mutex_unlock(&io->lock);
-        request->done(request);
-        pthread_mutex_lock(&io->lock);
-    }
-    return any;
-}
-
-void pp_io_pump(pp_io *io)
-{
-    io->pumping = true;
-    do {
-        pp_io_watch_arrived(io);
-        cancel_slots(io);
-        issue(io);
-    } while (tell_ended(io)); /* done may have submitted */
-    io->pumping = false;
-}
-
-bool pp_io_idle(const pp_io *io)
-{
-    return io->counters.in_flight == 0 && io->ended == NULL &&
-           io->ring.n + io->arrived.n + io->watched.n == 0;
+    if (pp_io_piece_ended(io, slot)) pp_io_conclude(io, request);
+    pp_io_slot_free(io, slot);
 }

@@ -21,13 +21,12 @@
 #include "base/fork.h"
 #include "scheduler/io_engine.h"
 
-enum { POOL = 4, MOST_POOL = 1024 }; /* libuv's */
+enum { POOL = 4, MOST_POOL = 1024 /* libuv's */, PIECES_A_TURN = 8 };
 
 typedef struct job {
     uv_work_t work;
     pp_io *io;
     pp_io_slot *slot;
-    int64_t result;
 } job;
 
 typedef struct crew {
@@ -79,17 +78,28 @@ static void streams_ready(uv_poll_t *streams, int status, int events)
     pthread_mutex_unlock(&io->lock);
 }
 
-static void call(uv_work_t *work) /* on a thread of the pool */
+/* On a thread of the pool: piece after piece, since handing each over wakes two threads, for which a busy
+ * system may take longer than for the piece. But others use the pool too. */
+static void call(uv_work_t *work)
 {
     job *mine = work->data;
-    mine->result = pp_io_call(mine->slot);
+    bool on = true;
+    for (int n = 1; on; n++) {
+        int64_t result = pp_io_call(mine->slot);
+        pthread_mutex_lock(&mine->io->lock);
+        on = pp_io_slot_goes_on(mine->io, mine->slot, result, n < PIECES_A_TURN);
+        pthread_mutex_unlock(&mine->io->lock);
+    }
 }
 
 static void called(uv_work_t *work, int status)
 {
     job *mine = work->data;
     pthread_mutex_lock(&mine->io->lock);
-    pp_io_slot_ended(mine->io, mine->slot, status == UV_ECANCELED ? -ECANCELED : mine->result);
+    if (status == UV_ECANCELED)
+        pp_io_slot_ended(mine->io, mine->slot, -ECANCELED);
+    else
+        pp_io_slot_free(mine->io, mine->slot);
     pump(mine->io);
     pthread_mutex_unlock(&mine->io->lock);
 }

@@ -331,3 +331,77 @@ Test(io_engine, closes_a_file_that_is_given_up)
         pp_io_destroy(io);
     }
 }
+
+/* ---- threads of a pool ------------------------------------------------------------------------- */
+
+enum { LINKS = 6 };
+
+typedef struct held {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool holds, is_over; /* the engine's own thread stands in a done; it may leave it */
+    int links;           /* requests of the file that are done */
+    pp_io *io;
+} held;
+
+static void set(held *h, bool *what)
+{
+    pthread_mutex_lock(&h->lock);
+    *what = true;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void wait_until(held *h, const bool *what)
+{
+    pthread_mutex_lock(&h->lock);
+    while (!*what) pthread_cond_wait(&h->changed, &h->lock);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void hold(pp_io_request *request)
+{
+    held *h = request->owner;
+    set(h, &h->holds);
+    wait_until(h, &h->is_over);
+}
+
+static void link_done(pp_io_request *request)
+{
+    held *h = request->owner;
+    if (h->links == 0) wait_until(h, &h->holds);
+    if (++h->links == LINKS)
+        set(h, &h->is_over);
+    else
+        pp_io_submit(h->io, request);
+}
+
+/* The engine's own thread tells the end of a stream and comes to nothing else meanwhile; the first request of
+ * the file waits for that, and all of the file is read. */
+Test(io_engine, goes_on_with_a_file_without_its_own_thread, .timeout = 60)
+{
+    unsigned char *bytes = pattern(20000, 1), back[20000], byte;
+    held h = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, false, 0, NULL};
+    int ends[2];
+    pp_io_facts facts;
+    pp_io_describe(NULL, &facts);
+    if (facts.pool < 2) cr_skip("the engine has no pool here");
+    h.io = engine_of(facts.name, (pp_io_options){.piece = 4096});
+    cr_assert_eq(pipe(ends), 0);
+    pp_io_file file = {.fd = file_of(bytes, sizeof back)}, end = {.fd = ends[0], .stream = true};
+    pp_io_request part = {
+        .op = PP_IO_READ, .file = &file, .data = back, .bytes = 4096, .done = link_done, .owner = &h};
+    pp_io_request stream = {
+        .op = PP_IO_READ, .file = &end, .data = &byte, .bytes = 1, .done = hold, .owner = &h};
+    pp_io_submit(h.io, &part);
+    pp_io_submit(h.io, &stream);
+    cr_assert_eq(write(ends[1], "x", 1), 1);
+    wait_until(&h, &h.is_over);
+    pp_io_destroy(h.io);
+    cr_expect_eq(h.links, LINKS);
+    cr_expect_eq(memcmp(bytes, back, 4096), 0);
+    close(ends[0]);
+    close(ends[1]);
+    close(file.fd);
+    free(bytes);
+}
