@@ -59,6 +59,7 @@ typedef struct pp_tile_job {
     void *c;
     size_t ldc;       /* elements */
     bool first, last; /* chains start at +0 and do not read C; +0 is added at the end (floats) */
+    bool joins;       /* with first: what C holds is added to the chains, before that (floats) */
 } pp_tile_job;
 
 typedef struct pp_contract_tile {

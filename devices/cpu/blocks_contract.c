@@ -56,6 +56,10 @@ static inline MASK_f64 mask_f64(size_t n)
 #endif
 
 #if PP_VECTOR_BYTES > 16
+#define AHEAD 8 /* rows of a packed B, which comes from the second cache */
+#define C_AT(d, suffix, i, j)                                                                                \
+    (j + 1 == NV ? LOAD_MASKED(suffix, more, c + i * ldc + j * W)                                            \
+                 : INTRINSIC(loadu, suffix)((const void *)(c + i * ldc + j * W)))
 /* The tile of MR rows and NV vectors, of which the last has `more` columns. Rows of A are reached from every
  * third one, so that four pointers and one distance are enough. */
 #define TILE_SHAPE(d, suffix)                                                                                \
@@ -66,20 +70,21 @@ static inline MASK_f64 mask_f64(size_t n)
         const MASK_##d more = mask_##d(job->cols - (NV - 1) * W);                                            \
         const int64_t row = job->a_row, a_step = job->a_step, b_step = job->b_step;                          \
         const size_t ldc = job->ldc;                                                                         \
-        const int64_t ahead =                                                                                \
-            b_step > (int64_t)(NV * PP_VECTOR_BYTES) ? (int64_t)(NV * PP_VECTOR_BYTES) : 0;                  \
+        const int64_t wide = (int64_t)(NV * PP_VECTOR_BYTES), ahead = b_step > wide ? wide : AHEAD * wide;   \
         pp_at_##d *const c = job->c;                                                                         \
         const char *pa[(MOST + 2) / 3], *pb = job->b;                                                        \
         VECTOR_##d acc[MOST][2];                                                                             \
         UNROLL for (size_t i = 0; i < MR; i += 3) pa[i / 3] = (const char *)job->a + (int64_t)i * row;       \
         UNROLL for (size_t i = 0; i < MR; i++) UNROLL for (size_t j = 0; j < NV; j++) acc[i][j] =            \
             INTRINSIC(setzero, suffix)();                                                                    \
-        if (!job->first) {                                                                                   \
+        if (job->first) {                                                                                    \
+            UNROLL for (size_t i = 0; i < MR; i++) UNROLL for (size_t j = 0; j < NV; j++)                    \
+                __builtin_prefetch(c + i * ldc + j * W, 1);                                                  \
+        } else {                                                                                             \
             UNROLL for (size_t i = 0; i < MR; i++) UNROLL for (size_t j = 0; j < NV; j++)                    \
                 __builtin_prefetch(c + (MR + i) * ldc + j * W, 1);                                           \
             UNROLL for (size_t i = 0; i < MR; i++) UNROLL for (size_t j = 0; j < NV; j++) acc[i][j] =        \
-                j + 1 == NV ? LOAD_MASKED(suffix, more, c + i * ldc + j * W)                                 \
-                            : INTRINSIC(loadu, suffix)((const void *)(c + i * ldc + j * W));                 \
+                C_AT(d, suffix, i, j);                                                                       \
         }                                                                                                    \
         for (size_t k = job->k; k > 0; k--, pb += b_step) {                                                  \
             VECTOR_##d y[2];                                                                                 \
@@ -94,6 +99,10 @@ static inline MASK_f64 mask_f64(size_t n)
                     INTRINSIC(fmadd, suffix)(x, y[j], acc[i][j]);                                            \
             }                                                                                                \
             UNROLL for (size_t i = 0; i < MR; i += 3) pa[i / 3] += a_step;                                   \
+        }                                                                                                    \
+        if (job->joins) {                                                                                    \
+            UNROLL for (size_t i = 0; i < MR; i++) UNROLL for (size_t j = 0; j < NV; j++) acc[i][j] =        \
+                INTRINSIC(add, suffix)(C_AT(d, suffix, i, j), acc[i][j]);                                    \
         }                                                                                                    \
         if (job->last) {                                                                                     \
             UNROLL for (size_t i = 0; i < MR; i++) UNROLL for (size_t j = 0; j < NV; j++) acc[i][j] =        \
@@ -149,8 +158,11 @@ static inline MASK_f64 mask_f64(size_t n)
                     pp_op_fma_##d(*AT_STEP(d, x, job->a_row, i), y[j], acc[i][j]);                           \
         }                                                                                                    \
         for (size_t i = 0; i < rows; i++)                                                                    \
-            for (size_t j = 0; j < cols; j++)                                                                \
-                ((pp_at_##d *)job->c + i * job->ldc)[j] = job->last ? acc[i][j] + 0 : acc[i][j];             \
+            for (size_t j = 0; j < cols; j++) {                                                              \
+                pp_at_##d *const at = (pp_at_##d *)job->c + i * job->ldc + j;                                \
+                const pp_##d x = job->joins ? *at + acc[i][j] : acc[i][j];                                   \
+                *at = job->last ? x + 0 : x;                                                                 \
+            }                                                                                                \
     }                                                                                                        \
     void PP_TILE(d)(const pp_tile_job *job)                                                                  \
     {                                                                                                        \

@@ -20,6 +20,12 @@ static size_t stream_bytes(void)
     return share < PP_STREAM_LEAST ? PP_STREAM_LEAST : share > PP_STREAM_MOST ? PP_STREAM_MOST : share;
 }
 
+static size_t near_bytes(void)
+{
+    const size_t l2 = pp_topology_l2();
+    return l2 < PP_NEAR_LEAST ? PP_NEAR_LEAST : l2 > PP_NEAR_MOST ? PP_NEAR_MOST : l2;
+}
+
 static void choose_tier(const pp_device_options *options, pp_device *device)
 {
     const bool now = options->tier == PP_TIER_JIT;
@@ -45,6 +51,7 @@ static ppto_status cpu_open(const pp_device_options *options, pp_device **out, p
     device->set = set;
     device->count_bytes = options != NULL && options->count_bytes;
     device->stream_bytes = stream_bytes();
+    device->near_bytes = near_bytes();
     device->grain = options != NULL ? options->grain : 0;
     if (options != NULL) choose_tier(options, device);
     snprintf(device->text, sizeof device->text, "block interpreter, %s", set->name);

@@ -29,6 +29,9 @@ enum { PP_AXES = 32 };
 /* Outputs from here on go around the caches: an eighth of the last cache, between these bounds. */
 #define PP_STREAM_LEAST (8u * 1024u * 1024u)
 #define PP_STREAM_MOST (32u * 1024u * 1024u)
+/* Bounds of what is taken for the second cache. */
+#define PP_NEAR_LEAST (256u * 1024u)
+#define PP_NEAR_MOST (4u * 1024u * 1024u)
 
 /* ---- functions (interp_function.c) ----------------------------------------------------------- */
 
@@ -63,8 +66,9 @@ struct pp_device {
     const pp_block_set *set;
     bool count_bytes;
     uint32_t grain;
-    pp_tier tier; /* INTERP also where machine code cannot be had */
-    size_t stream_bytes;
+    pp_tier tier;        /* INTERP also where machine code cannot be had */
+    size_t stream_bytes; /* from here on results go around the caches */
+    size_t near_bytes;   /* of a worker's second cache */
     char text[96];
 };
 
@@ -337,14 +341,17 @@ typedef struct pp_factor_at {
 
 typedef struct pp_contract_at {
     pp_factor_at a, b;
-    bool thin; /* few rows: B is not packed, see interp_contract.c */
+    bool thin;   /* few rows: B is not packed, see interp_contract.c */
+    bool by_k;   /* A lies so that it is read in place */
+    bool deep;   /* a slice is a whole block, its B fits L2: rows of register tiles one after the other */
+    bool strips; /* C of a strip is finished at once: in scratch there is room for one */
     const pp_contract_tile *tile;
     uint8_t dtype;
     size_t size;
     int64_t m, n, k, batches;
     int64_t mt, nt; /* macro tile */
     int64_t m_tiles, n_tiles;
-    int64_t kc, mc;    /* depth of what is packed; rows of A packed at once */
+    int64_t kc, mc;    /* depth of a slice; rows of a strip, of which A is packed at once */
     bool keeps_b;      /* all of B stays packed from unit to unit of a batch */
     size_t chain, sum; /* offsets in scratch: the running block, the blocks before */
 } pp_contract_at;

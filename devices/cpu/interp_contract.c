@@ -2,8 +2,9 @@
  * Running a contraction: the chains of products, the sums of blocks, and the stages on the finished tile.
  *
  * The law: inside a block of 1024 products one fma chain per element from +0 in order of k; blocks added in
- * order; at the end + 0, by the register tile itself where there is one block. The register tile continues
- * from what C holds, so slices of 256 save and resume the chain. The first block is built in `sum` itself.
+ * order; at the end + 0, by the register tile itself where there is one block. In a deep unit the register
+ * tile makes a whole block and joins it to C; else it continues from what C holds, so slices of 256 save and
+ * resume the chain. The first block is built in `sum` itself.
  * Integers wrap, in one chain. Where one result follows, `sum` lies in its memory; else in scratch, where the
  * rows of a macro tile follow each other without gaps. */
 #include <string.h>
@@ -37,7 +38,9 @@ void pp_work_contract_start(pp_work *w)
 
 typedef struct unit {
     int64_t batch, m0, n0, m, n; /* corner and extent of the macro tile */
-    pp_view sum, chain;          /* the blocks before, the running one: the same where there is one block */
+    pp_view sum, chain;          /* the blocks before, the running one: the same where there is one block,
+                                    or the register tile joins them */
+    bool strips;                 /* `sum` is one strip, used again and again */
 } unit;
 
 static unit unit_at(const pp_contract_at *c, int64_t number)
@@ -102,7 +105,9 @@ static void place_tile(pp_work *w, unit *u)
     w->space = &w->launch->space;
     pp_work_range(w, PP_DIM_ROWS, u->m0, (size_t)u->m);
     pp_work_range(w, PP_DIM_COLS, u->n0, (size_t)u->n);
-    if (!in_result(w, &u->sum)) u->sum = (pp_view){w->scratch + c->sum, row};
+    const bool inside = in_result(w, &u->sum);
+    if (!inside) u->sum = (pp_view){w->scratch + c->sum, row};
+    u->strips = c->strips && !inside;
     u->chain = c->chain == c->sum ? u->sum : (pp_view){w->scratch + c->chain, row};
 }
 
@@ -135,13 +140,14 @@ static void run_stages(pp_work *w, const unit *u, int64_t first, int64_t rows)
 {
     const pp_launch *launch = w->launch;
     const pp_contract_at *c = launch->contract;
+    const int64_t above = u->strips ? first : 0;
     w->space = &launch->space;
     for (int64_t r = first; r < first + rows; r += (int64_t)launch->rows) {
         const size_t n_rows = (size_t)smaller((int64_t)launch->rows, first + rows - r);
         for (int64_t n = 0; n < u->n; n += (int64_t)launch->cols) {
             pp_work_range(w, PP_DIM_ROWS, u->m0 + r, n_rows);
             pp_work_range(w, PP_DIM_COLS, u->n0 + n, (size_t)smaller((int64_t)launch->cols, u->n - n));
-            w->product.at = u->sum.at + r * u->sum.pitch + n * (int64_t)c->size;
+            w->product.at = u->sum.at + (r - above) * u->sum.pitch + n * (int64_t)c->size;
             w->product.pitch = u->sum.pitch;
             for (uint32_t s = 0; s < launch->variant->program->n_stages; s++) {
                 pp_work_steps(w, &launch->bodies[s], PP_GROUP_MAJOR);
@@ -221,6 +227,27 @@ static void run_tiles(const pp_contract_at *c, pp_tile_job *job, const pp_operan
     }
 }
 
+/* The same, row by row of register tiles: all of B is in L2, and A passes by once. */
+static void run_rows(const pp_contract_at *c, pp_tile_job *job, const pp_operand *a, const pp_operand *b,
+                     int64_t rows, int64_t n)
+{
+    char *const chain = job->c;
+    const char *lines = a->at;
+    const int64_t nr = c->tile->nr;
+    job->a_row = a->row, job->a_step = a->step, job->b_step = b->step;
+    for (int64_t i = 0; i < rows; i += a->width, lines += a->panel) {
+        const char *columns = b->at;
+        job->a = lines;
+        job->rows = (size_t)smaller(a->width, rows - i);
+        for (int64_t j = 0; j < n; j += nr, columns += b->panel) {
+            job->b = columns;
+            job->cols = (size_t)smaller(nr, n - j);
+            job->c = chain + ((size_t)i * job->ldc + (size_t)j) * c->size;
+            c->tile->run(job);
+        }
+    }
+}
+
 /* Adds the job's products, from k0 on, to every chain of the macro tile. finish: they are the last ones. */
 static void add_slice(pp_work *w, const unit *u, pp_tile_job *job, int64_t k0, bool finish)
 {
@@ -231,8 +258,8 @@ static void add_slice(pp_work *w, const unit *u, pp_tile_job *job, int64_t k0, b
     for (int64_t i0 = 0; i0 < u->m; i0 += c->mc) {
         const int64_t rows = smaller(c->mc, u->m - i0);
         const pp_operand a = pp_factor_slice(w, &c->a, u->m0 + i0, rows, k0, job->k);
-        job->c = chain + (size_t)i0 * job->ldc * c->size;
-        run_tiles(c, job, &a, &b, rows, u->n);
+        job->c = chain + (u->strips ? 0 : (size_t)i0 * job->ldc * c->size);
+        (c->deep ? run_rows : run_tiles)(c, job, &a, &b, rows, u->n);
         if (finish) finish_rows(w, u, i0, rows);
     }
     job->c = chain;
@@ -243,6 +270,7 @@ static void multiply_block(pp_work *w, const unit *u, pp_view to, int64_t k0, in
 {
     const pp_contract_at *c = w->launch->contract;
     pp_tile_job job = {.c = to.at, .ldc = (size_t)to.pitch / c->size, .first = true};
+    job.joins = c->deep && k0 > 0;
     if (c->thin) clear_tile(&to, u->m, (size_t)u->n * c->size);
     for (; k0 < end; k0 += c->kc, job.first = false) {
         job.k = (size_t)smaller(c->kc, end - k0);
@@ -267,7 +295,7 @@ static void multiply(pp_work *w, unit *u)
         const int64_t k = pp_fault(PP_FAULT_SWAPPED_BLOCKS) && i > 0 ? (blocks - i) * block : i * block;
         const bool finish = i + 1 == blocks;
         multiply_block(w, u, i == 0 ? u->sum : u->chain, k, k + smaller(block, c->k - k), finish);
-        if (i > 0 && !finish) add_tile(w, u, &u->chain, 0, u->m);
+        if (i > 0 && !finish && c->chain != c->sum) add_tile(w, u, &u->chain, 0, u->m);
     }
     if (blocks > 0) return;
     clear_tile(&u->sum, u->m, (size_t)u->n * c->size);

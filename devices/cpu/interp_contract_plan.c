@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Sizes of a contraction: macro tiles, what is packed at once, and the bodies of the two factors.
  *
- * A unit computes a macro tile of C, at most 1024 x 1024 elements, in scratch. For each slice of kc = 256
- * products a slice of B is packed in panels as wide as the register tile, and for each mc rows a slice of A:
- * one panel of B and one of A fit L1, the packed slice of A fits L2. Each packed element is used as often as
- * the macro tile is wide (high), so packing is a few percent. A factor's code is evaluated in tiles that
- * follow its memory: [k][x] where x has neighbours, else [x][k]. */
+ * A unit computes a macro tile of C. Where A is a plain load with its products side by side, the unit is
+ * deep: a slice is a whole block of the law, a chain never leaves its registers, B is packed into half of L2
+ * and every row of register tiles runs over all of it, reading A where it lies; a tall macro tile packs B
+ * once. Else a macro tile has at most 1024 x 1024 elements, a slice kc = 256 products, and for each mc rows a
+ * slice of A is packed too: one panel of B and one of A fit L1, the slice of A fits L2. A factor's code is
+ * evaluated in tiles that follow its memory: [k][x] where x has neighbours, else [x][k]. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "devices/cpu/interp.h"
 
-#define DEPTH 256            /* products of a slice */
-#define DEPTH_FAR 64         /* where rows of B lie far apart: so many do not drive each other out of L2 */
-#define MACRO_BYTES 4096     /* a row of a macro tile */
-#define A_BYTES (128 * 1024) /* of a packed slice of A */
-#define DIRECT_TILES 4       /* so few register tiles do not pay for packing what they share */
+#define DEPTH 256        /* products of a slice */
+#define DEPTH_FAR 64     /* where rows of B lie far apart: so many do not drive each other out of L2 */
+#define MACRO_BYTES 4096 /* a row of a macro tile */
+#define MACRO_ROWS 1024  /* of a macro tile */
+#define DEEP_ROWS 4096   /* of a deep one, whose B is packed once for all of them */
+#define STRIP_BYTES (128 * 1024)  /* of a strip of A or C */
+#define DIRECT_TILES 4            /* so few register tiles do not pay for packing what they share */
 #define DIRECT_BYTES (512 * 1024) /* a slice of B within them is read in place */
 #define THIN_ROWS 3               /* of C, of which the register tile would waste most */
 #define THIN_COLS 128             /* of a turned tile of B for a thin product */
@@ -70,8 +73,23 @@ static bool reads_direct(const pp_launch *launch, const pp_factor_at *f, bool is
         return false;
     const pp_access_at *access = step->data;
     if (access->n_gathers > 0 || access->data_guard) return false;
-    if (is_a) return c->n <= DIRECT_TILES * (int64_t)c->tile->nr;
+    if (is_a) return c->by_k || c->n <= DIRECT_TILES * (int64_t)c->tile->nr;
     return c->m <= DIRECT_TILES * (int64_t)c->tile->mr || fits_direct(f, c);
+}
+
+/* Whether A is a plain load whose factors of a row of C are neighbours: it is read where it lies, and needs
+ * no row of register tiles but the running one in the caches. */
+static bool lies_by_k(const pp_launch *launch, const pp_dim *k)
+{
+    const pp_program *p = launch->variant->program;
+    const pp_access_at *access = NULL;
+    for (uint32_t i = p->contract.a_first; i < p->contract.a_first + p->contract.a_count; i++) {
+        if (!launch->variant->live[i]) continue;
+        if (access != NULL || p->code[i].op != PP_LOAD) return false;
+        access = &launch->access[p->code[i].imm];
+    }
+    return access != NULL && access->n_gathers == 0 && !access->data_guard &&
+           pp_dim_step(access->lin, k) == access->size;
 }
 
 static ppto_status plan_factor(pp_launch *launch, pp_factor_at *factor, bool is_a, size_t *temp_elements,
@@ -114,14 +132,23 @@ static ppto_status plan_factor(pp_launch *launch, pp_factor_at *factor, bool is_
     return PPTO_OK;
 }
 
+/* Columns of a macro tile: where it is deep, so many that a slice of B takes half of L2. */
+static int64_t widest_macro(const pp_launch *launch, const pp_contract_at *c)
+{
+    const int64_t widest = MACRO_BYTES / (int64_t)c->size;
+    const int64_t near = (int64_t)launch->kernel->device->near_bytes / 2;
+    return c->deep ? smaller(widest, near / (larger(1, smaller(c->k, c->kc)) * (int64_t)c->size)) : widest;
+}
+
 /* Halves the macro tile until there are units for the workers, as long as they are worth it. */
 static void choose_macro(const pp_launch *launch, pp_contract_at *c, uint32_t workers)
 {
-    const int64_t mr = c->tile->mr, nr = c->tile->nr, widest = MACRO_BYTES / (int64_t)c->size;
+    const int64_t mr = c->tile->mr, nr = c->tile->nr, tallest = c->deep ? DEEP_ROWS : MACRO_ROWS;
+    const int64_t widest = widest_macro(launch, c);
     const double flops = 2.0 * (double)c->batches * (double)c->m * (double)c->n * (double)c->k;
     const uint32_t grain = launch->kernel->device->grain;
     int64_t want = workers > 1 ? smaller((int64_t)workers * 2, (int64_t)(flops / TARGET_FLOPS)) : 1;
-    c->mt = larger(mr, smaller(up_to(c->m, mr), 1024 / mr * mr));
+    c->mt = larger(mr, smaller(up_to(c->m, mr), tallest / mr * mr));
     c->nt = larger(nr, smaller(up_to(c->n, nr), widest / nr * nr));
     if (grain > 0) want = INT64_MAX;
     for (;;) {
@@ -152,6 +179,22 @@ static void choose_block(const pp_launch *launch, pp_contract_at *c)
     c->thin = false;
 }
 
+/* Rows of a strip: so many that neither A, were it packed, nor C takes more than STRIP_BYTES. */
+static void choose_strip(pp_contract_at *c)
+{
+    const int64_t depth = c->deep ? larger(1, smaller(c->k, c->kc)) : c->kc;
+    const int64_t row = larger(depth, c->deep ? c->nt : 0) * (int64_t)c->size;
+    c->mc = larger(c->tile->mr, STRIP_BYTES / row / c->tile->mr * c->tile->mr);
+    c->strips = c->deep && c->k > 0 && c->k <= PP_K_BLOCK;
+}
+
+/* B is read in place though its rows lie far apart. */
+static void set_far(pp_contract_at *c)
+{
+    c->deep = c->strips = false;
+    c->kc = DEPTH_FAR;
+}
+
 ppto_status pp_interp_contract_tiles(pp_launch *launch, uint32_t workers, size_t *temp_elements,
                                      size_t *minor_bytes)
 {
@@ -169,18 +212,21 @@ ppto_status pp_interp_contract_tiles(pp_launch *launch, uint32_t workers, size_t
     c->m = launch->space.dim[PP_DIM_ROWS].total;
     c->n = launch->space.dim[PP_DIM_COLS].total;
     c->k = k.total;
-    c->kc = DEPTH;
-    c->mc = larger(c->tile->mr, A_BYTES / (DEPTH * (int64_t)c->size) / c->tile->mr * c->tile->mr);
     c->thin = c->m <= THIN_ROWS && c->tile->thin != NULL;
+    c->by_k = lies_by_k(launch, &k);
+    c->deep = pp_dtype_is_float((ppto_dtype)c->dtype) && c->by_k && launch->block == 0 &&
+              c->m > DIRECT_TILES * (int64_t)c->tile->mr;
+    c->kc = c->deep ? PP_K_BLOCK : DEPTH;
     if (launch->block > 0)
         choose_block(launch, c);
     else
         choose_macro(launch, c, workers);
+    choose_strip(c);
     c->a.width = c->tile->mr;
     c->b.width = c->tile->nr;
     PP_TRY(plan_factor(launch, &c->a, true, temp_elements, minor_bytes));
     PP_TRY(plan_factor(launch, &c->b, false, temp_elements, minor_bytes));
-    if (c->b.direct && !fits_direct(&c->b, c)) c->kc = DEPTH_FAR;
+    if (c->b.direct && !fits_direct(&c->b, c)) set_far(c);
     c->keeps_b = launch->block > 0 && !c->b.direct;
     launch->cols = (size_t)smaller(c->n, c->nt);
     launch->rows = (size_t)smaller(smaller(c->m, c->mt), larger(1, 2048 / (int64_t)launch->cols));
@@ -193,8 +239,8 @@ void pp_interp_contract_scratch(pp_launch *launch, size_t *total)
 {
     pp_contract_at *c = launch->contract;
     const size_t depth = (size_t)smaller(c->k, c->kc);
-    const size_t tile = (size_t)(smaller(c->mt, c->m) * smaller(c->nt, c->n)) * c->size;
-    const bool blocks = pp_dtype_is_float((ppto_dtype)c->dtype) && c->k > PP_K_BLOCK;
+    const size_t tile = (size_t)(smaller(c->strips ? c->mc : c->mt, c->m) * smaller(c->nt, c->n)) * c->size;
+    const bool blocks = pp_dtype_is_float((ppto_dtype)c->dtype) && c->k > PP_K_BLOCK && !c->deep;
     c->a.packed = pp_interp_reserve(total, (size_t)smaller(c->mc, c->mt) * depth * c->size);
     c->b.packed = pp_interp_reserve(total, (c->thin ? (size_t)(THIN_COLS * THIN_DEPTH)
                                                     : (size_t)c->nt * (c->keeps_b ? (size_t)c->k : depth)) *

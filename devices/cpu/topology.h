@@ -27,7 +27,8 @@ void pp_topology_read(pp_topology *out);
 /* The same without hwloc. */
 void pp_topology_os(pp_topology *out);
 unsigned pp_topology_nodes(void); /* memory nodes, at least 1: one small file is read */
-/* Bytes of the last cache; 0: unknown. Quick: reads no file. */
+/* Bytes of the second and the last cache; 0: unknown. Quick: read no file. */
+size_t pp_topology_l2(void);
 size_t pp_topology_l3(void);
 /* CPUs granted by the CPU quotas of the control groups (v1 and v2) above this process: the least of quota /
  * period, rounded up; 0: no limit. root: prefix of /proc and /sys ("" but in tests). */

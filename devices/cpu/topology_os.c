@@ -294,6 +294,15 @@ static size_t positive(long value)
     return value > 0 ? (size_t)value : 0;
 }
 
+size_t pp_topology_l2(void)
+{
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    return positive(sysconf(_SC_LEVEL2_CACHE_SIZE));
+#else
+    return 0;
+#endif
+}
+
 size_t pp_topology_l3(void)
 {
 #ifdef _SC_LEVEL3_CACHE_SIZE
@@ -307,11 +316,11 @@ static void cache_sizes(pp_topology *out)
 {
 #ifdef _SC_LEVEL1_DCACHE_SIZE
     out->l1d = positive(sysconf(_SC_LEVEL1_DCACHE_SIZE));
-    out->l2 = positive(sysconf(_SC_LEVEL2_CACHE_SIZE));
-    out->l3 = positive(sysconf(_SC_LEVEL3_CACHE_SIZE));
 #else
-    (void)out, (void)positive;
+    (void)positive;
 #endif
+    out->l2 = pp_topology_l2();
+    out->l3 = pp_topology_l3();
 }
 
 /* How many numbers a list like "0-3,8" has; at least 1. */
