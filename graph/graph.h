@@ -70,6 +70,12 @@ ppto_status pp_graph_same(pp_graph *graph, pp_ref value, const char *name, ppto_
 ppto_status pp_graph_call(pp_graph *graph, const pp_definition *definition, const char *called_as,
                           const pp_arg *args, size_t n_args, ppto_site site, pp_ref **results,
                           size_t *n_results);
+/* The same for a call of tensors alone, one for each parameter, if one like it was recorded before.
+ * called_as: static. False: it was not, or has to be looked at closer, or there is no memory; nothing is
+ * recorded. */
+bool pp_graph_call_again(pp_graph *graph, const pp_definition *definition, const char *called_as,
+                         const pp_ref *operands, uint32_t n, ppto_site site, uint32_t *node,
+                         uint32_t *n_results);
 /* Evaluates a parsed expression or program by recording its calls. dollars: what $0, $1, … stand for. Free
  * names that are no input yet are declared through `declare` (NULL: E_NAME). Inputs declared in the text are
  * created (or matched with existing ones). site: of every node; without a file each has its place in the
@@ -135,6 +141,7 @@ ppto_status pp_graph_literals(pp_graph *graph, const pp_ref *outputs, size_t n, 
 /* Their nodes, in that order. nodes: room for as many as there are. */
 ppto_status pp_graph_literal_nodes(const pp_graph *graph, const pp_ref *outputs, size_t n, uint32_t *nodes);
 bool pp_graph_literal_of(const pp_graph *graph, uint32_t node, uint64_t *bits); /* false: it is none */
+const pp_ref *pp_graph_operands(const pp_graph *graph, uint32_t node, uint32_t *n);
 /* A call that was given so many tensors: is it the same whatever the values of literals among them? */
 bool pp_graph_is_open(const pp_graph *graph, uint32_t node, uint32_t tensors);
 

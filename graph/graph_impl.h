@@ -121,10 +121,6 @@ ppto_status pp_graph_no_memory(pp_graph *graph, ppto_status status, pp_error *er
 ppto_status pp_graph_record(pp_graph *graph, const pp_definition *definition, const char *called_as,
                             const pp_given *given, size_t n_given, bool scan, ppto_site site, pp_error *err,
                             uint32_t *node);
-/* The same for a call of the tensors in graph->refs, one for each parameter, if one like it was recorded
- * before. False: it was not, or has to be looked at closer; nothing is recorded. */
-bool pp_graph_record_known(pp_graph *graph, const pp_definition *definition, const char *called_as,
-                           ppto_site site, uint32_t *node, ppto_status *status);
 /* Adds the call as written to the message, unless that names the type of every tensor given. */
 void pp_graph_name_call(const pp_eval *ev, const pp_definition *definition, const pp_given *given, size_t n,
                         pp_error *err);

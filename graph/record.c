@@ -4,15 +4,14 @@
  * wrong is wrong here.
  *
  * A call that was seen before costs a hash and a comparison of its key; nothing is allocated but the node.
- * One of tensors alone, in order, is not even bound: its key is known from their types. record_expansion.c
- * makes an expansion. */
+ * One of tensors alone, in order, is not even bound: record_again.c. record_expansion.c makes an expansion.
+ */
 #include <string.h>
 
 #include "graph/library_impl.h"
 #include "graph/record_parts.h"
 
-#define TENSOR_KEY (UINT64_C(1) << 60) /* words of a key, beside those of pp_value_key */
-#define LIST_KEY (UINT64_C(2) << 60)
+#define LIST_KEY (UINT64_C(2) << 60) /* a word of a key, beside PP_TENSOR_KEY and those of pp_value_key */
 
 /* ---- literals -------------------------------------------------------------------------------------- */
 
@@ -81,7 +80,7 @@ static ppto_status key_operand(pp_recording *c, pp_value *value)
     if (value->kind != PP_V_REF && !c->literal) PP_TRY(pp_graph_number(graph, value, c->site, value));
     if (value->kind != PP_V_REF) return pp_value_key(c->ev.sizes, value, true, &graph->key);
     PP_TRY(pp_vec_push(&graph->refs, value->u.ref));
-    return pp_vec_push(&graph->key, TENSOR_KEY | pp_graph_type(graph, value->u.ref));
+    return pp_vec_push(&graph->key, PP_TENSOR_KEY | pp_graph_type(graph, value->u.ref));
 }
 
 static ppto_status key_operands(pp_recording *c, pp_value *list)
@@ -112,53 +111,20 @@ static ppto_status make_key(pp_recording *c)
     return PPTO_OK;
 }
 
-static uint64_t hash_key(const pp_key *key)
-{
-    uint64_t hash = 41;
-    for (size_t i = 0; i < key->n; i++) hash = pp_hash_mix(hash, key->at[i]);
-    return hash;
-}
-
-static bool same_key(const void *context, uint32_t value)
-{
-    const pp_graph *graph = context;
-    const pp_expansion *x = graph->expansions.at[value];
-    return x->n_key == graph->key.n && memcmp(x->key, graph->key.at, x->n_key * sizeof *x->key) == 0;
-}
-
-/* ---- expansions, and nodes --------------------------------------------------------------------------- */
+/* ---- expansions ------------------------------------------------------------------------------------- */
 
 static ppto_status find_expansion(pp_recording *c, const pp_expansion **out)
 {
     pp_graph *graph = c->graph;
-    uint32_t at;
-    uint64_t hash = hash_key(&graph->key);
-    if (pp_map_find(&graph->by_key, hash, same_key, graph, &at)) {
-        *out = graph->expansions.at[at];
-        return PPTO_OK;
-    }
+    uint64_t hash = pp_graph_hash_key(graph);
+    if ((*out = pp_graph_by_key(graph, hash)) != NULL) return PPTO_OK;
     pp_expansion *own;
     PP_TRY(pp_record_expand(c, &own));
     *out = own;
     return pp_map_insert(&graph->by_key, hash, (uint32_t)graph->expansions.n - 1);
 }
 
-/* ---- nodes ----------------------------------------------------------------------------------------- */
-
-static ppto_status add_node(pp_graph *graph, const char *called_as, ppto_site site, const pp_expansion *x,
-                            uint32_t *id)
-{
-    pp_node node = {
-        .kind = PP_N_CALL, .called_as = called_as, .site = site, .u.expansion = x, .hash = x->hash};
-    if (graph->streams.n != 0) pp_graph_place(graph, &node, graph->refs.at, graph->refs.n);
-    for (size_t i = 0; i < graph->refs.n; i++) {
-        node.hash = pp_hash_mix(node.hash, graph->nodes.at[graph->refs.at[i].node].hash);
-        node.hash = pp_hash_mix(node.hash, graph->refs.at[i].result);
-    }
-    PP_TRY(pp_graph_push(graph, &node, graph->refs.at, (uint32_t)graph->refs.n, id));
-    if (node.stream != 0) pp_graph_placed(graph, *id);
-    return PPTO_OK;
-}
+/* ---- definitions ------------------------------------------------------------------------------------ */
 
 /* Does it take tensors alone, one for each parameter? */
 static bool takes_tensors(const pp_definition *definition)
@@ -174,7 +140,7 @@ static bool takes_tensors(const pp_definition *definition)
  */
 static pp_recent *look_up(pp_graph *graph, const pp_definition *definition, const char *called_as)
 {
-    pp_recent *r = &graph->recent[((uintptr_t)definition >> 5 ^ (uintptr_t)called_as >> 1) % PP_RECENT];
+    pp_recent *r = pp_graph_recent(graph, definition, called_as);
     bool same = r->definition == definition && r->given == called_as;
     if (same && strcmp(r->called_as, called_as) == 0) return r;
     r->definition = definition;
@@ -186,52 +152,6 @@ static pp_recent *look_up(pp_graph *graph, const pp_definition *definition, cons
     if (r->called_as != NULL) return r;
     r->definition = NULL;
     return NULL;
-}
-
-/* ---- calls of tensors that were seen before ---------------------------------------------------------- */
-
-/* Literals whose values the call looks at, or is to check, go the long way. */
-static bool is_plain(const pp_graph *graph, const pp_recent *recent, const pp_expansion *x)
-{
-    for (size_t k = 0; k < graph->refs.n; k++)
-        if (graph->nodes.at[graph->refs.at[k].node].kind == PP_N_LITERAL &&
-            (recent->literal || x->fits[k] != 0))
-            return false;
-    return true;
-}
-
-/* Are these the operands it was made for? */
-static bool is_for(const pp_graph *graph, const pp_expansion *x)
-{
-    for (size_t k = 0; k < graph->refs.n; k++)
-        if (x->key[k + 1] != (TENSOR_KEY | pp_graph_type(graph, graph->refs.at[k]))) return false;
-    return true;
-}
-
-/* NULL: none is there yet. */
-static const pp_expansion *find_known(pp_graph *graph, const pp_definition *definition, pp_recent *recent)
-{
-    uint32_t at;
-    if (recent->last != NULL && is_for(graph, recent->last)) return recent->last;
-    graph->key.n = 0;
-    if (pp_vec_reserve(&graph->key, graph->refs.n + 1) != PPTO_OK) return NULL;
-    graph->key.at[graph->key.n++] = (uint64_t)(uintptr_t)definition;
-    for (size_t k = 0; k < graph->refs.n; k++)
-        graph->key.at[graph->key.n++] = TENSOR_KEY | pp_graph_type(graph, graph->refs.at[k]);
-    if (!pp_map_find(&graph->by_key, hash_key(&graph->key), same_key, graph, &at)) return NULL;
-    recent->last = graph->expansions.at[at];
-    return recent->last;
-}
-
-bool pp_graph_record_known(pp_graph *graph, const pp_definition *definition, const char *called_as,
-                           ppto_site site, uint32_t *node, ppto_status *status)
-{
-    pp_recent *recent = look_up(graph, definition, called_as);
-    if (recent == NULL || recent->tensors != graph->refs.n) return false;
-    const pp_expansion *x = find_known(graph, definition, recent);
-    if (x == NULL || !is_plain(graph, recent, x)) return false;
-    *status = add_node(graph, recent->called_as, site, x, node);
-    return true;
 }
 
 /* ---- any call ---------------------------------------------------------------------------------------- */
@@ -247,7 +167,8 @@ static ppto_status record(pp_recording *c, const pp_given *given, size_t n, uint
     PP_TRY(make_key(c));
     PP_TRY(find_expansion(c, &x));
     PP_TRY(check_literals(c, x));
-    return add_node(c->graph, c->called_as, c->site, x, node);
+    return pp_graph_push_call(c->graph, c->called_as, c->site, x, c->graph->refs.at,
+                              (uint32_t)c->graph->refs.n, node);
 }
 
 ppto_status pp_graph_record(pp_graph *graph, const pp_definition *definition, const char *called_as,

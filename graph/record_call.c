@@ -214,19 +214,6 @@ static ppto_status call_values(pp_graph *graph, const pp_definition *d, const ch
     return status;
 }
 
-/* Puts the arguments into graph->refs, if all of them are tensors in order. */
-static bool take_refs(pp_graph *graph, const pp_arg *args, size_t n)
-{
-    graph->refs.n = 0;
-    if (pp_vec_reserve(&graph->refs, n) != PPTO_OK) return false;
-    for (size_t i = 0; i < n; i++) {
-        if (args[i].kind != PP_ARG_TENSOR || args[i].keyword != NULL || args[i].tensor.node == PP_NONE)
-            return false;
-        graph->refs.at[graph->refs.n++] = args[i].tensor;
-    }
-    return true;
-}
-
 ppto_status pp_graph_call(pp_graph *graph, const pp_definition *definition, const char *called_as,
                           const pp_arg *args, size_t n_args, ppto_site site, pp_ref **results,
                           size_t *n_results)
@@ -237,9 +224,6 @@ ppto_status pp_graph_call(pp_graph *graph, const pp_definition *definition, cons
     ppto_status status;
     *n_results = 0;
     if (called_as == NULL) called_as = definition->name;
-    if (take_refs(graph, args, n_args) &&
-        pp_graph_record_known(graph, definition, called_as, site, &node, &status) && status == PPTO_OK)
-        return take_results(graph, node, results, n_results);
     pp_error_clear(&err);
     status = call_values(graph, definition, called_as, args, n_args, site, &arena, &err, &node);
     if (status == PPTO_OK) status = take_results(graph, node, results, n_results);

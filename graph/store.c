@@ -240,6 +240,12 @@ pp_type_id pp_graph_type(const pp_graph *graph, pp_ref ref)
     return n->kind == PP_N_CALL ? n->u.expansion->types[ref.result] : n->type;
 }
 
+const pp_ref *pp_graph_operands(const pp_graph *graph, uint32_t node, uint32_t *n)
+{
+    *n = graph->nodes.at[node].n_operands;
+    return graph->operands.at + graph->nodes.at[node].first_operand;
+}
+
 pp_node_info pp_graph_node(const pp_graph *graph, uint32_t node)
 {
     const pp_node *n = &graph->nodes.at[node];

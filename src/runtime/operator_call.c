@@ -22,7 +22,8 @@ void pp_call_begin(pp_call *c, ppto_site site, ppto_graph *graph, const char *na
 static pp_arg *add(pp_call *c, const char *param, pp_arg_kind kind)
 {
     pp_arg *arg = &c->arg[c->n < PP_CALL_ARGS ? c->n++ : PP_CALL_ARGS - 1];
-    *arg = (pp_arg){.kind = (uint8_t)kind, .keyword = param};
+    arg->kind = (uint8_t)kind; /* says which of the others are set */
+    arg->keyword = param;
     return arg;
 }
 
@@ -201,11 +202,26 @@ static ppto_status find(pp_call *c, const pp_definition **out)
     return PPTO_OK;
 }
 
+/* A call of tensors alone like one before. */
+static bool record_again(pp_call *c, const pp_definition *definition, pp_ref *refs, size_t *count)
+{
+    pp_ref given[PP_CALL_ARGS];
+    uint32_t node, n;
+    for (uint32_t i = 0; i < c->n; i++) given[i] = c->arg[i].tensor;
+    if (!pp_graph_call_again(c->graph->graph, definition, c->name, given, c->n, c->site, &node, &n) ||
+        n > PP_CALL_FEW)
+        return false;
+    for (uint32_t i = 0; i < n; i++) refs[i] = (pp_ref){node, i};
+    *count = n;
+    return true;
+}
+
 ppto_status pp_call_record(pp_call *c, pp_ref **refs, size_t *count)
 {
     pp_graph *graph = c->graph->graph;
     const pp_definition *definition;
     PP_TRY(find(c, &definition));
+    if (pp_call_is_plain(c) && record_again(c, definition, *refs, count)) return PPTO_OK;
     ppto_status status = pp_graph_call(graph, definition, c->name, c->arg, c->n, c->site, refs, count);
     if (status == PPTO_OK) return status;
     if (pp_graph_error(graph)->code == PPTO_OK) return fail(c, status, ppto_status_text(status));
@@ -228,20 +244,21 @@ static ppto_status give(pp_call *c, const pp_ref *refs, size_t count, ppto_tenso
 static ppto_status give_of_track(pp_call *c, pp_ref first, uint32_t count, ppto_tensor **results, size_t n)
 {
     pp_ref refs[PP_CALL_RESULTS];
+    if (count == 1) return give(c, &first, 1, results, n);
     for (uint32_t i = 0; i < count && i < PP_CALL_RESULTS; i++) refs[i] = (pp_ref){first.node, i};
     return give(c, refs, count, results, n);
 }
 
 static ppto_status record(pp_call *c, ppto_tensor **results, size_t n)
 {
-    pp_ref room[8], *refs = room, first;
+    pp_ref room[PP_CALL_FEW], *refs = room, first;
     size_t count = 0;
     uint32_t many;
     if (c->list && take_list(c) != PPTO_OK) return fail(c, PPTO_E_NOMEM, "out of memory");
     if (pp_track_call(c->graph, c, &first, &many)) return give_of_track(c, first, many, results, n);
     PP_TRY(pp_graph_error(c->graph->graph)->code);
     PP_TRY(pp_call_record(c, &refs, &count));
-    pp_track_kept(c->graph);
+    pp_track_kept(c->graph, pp_call_is_plain(c) ? c->name : NULL);
     return give(c, refs, count, results, n);
 }
 

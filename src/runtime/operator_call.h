@@ -9,7 +9,7 @@
 #include "ppto/arguments.h"
 #include "runtime/runtime.h"
 
-enum { PP_CALL_ARGS = 20, PP_CALL_RESULTS = 64 };
+enum { PP_CALL_ARGS = 20, PP_CALL_RESULTS = 64, PP_CALL_FEW = 8 };
 
 typedef struct pp_call {
     const char *name; /* as the user called it; static */
@@ -24,6 +24,11 @@ typedef struct pp_call {
     ppto_tensor *const *list;          /* of the one PP_ARG_TENSORS */
 } pp_call;
 
+/* Tensors by position, and nothing else? */
+static inline bool pp_call_is_plain(const pp_call *call)
+{
+    return call->n == call->n_tensors && call->n != 0;
+}
 void pp_call_begin(pp_call *call, ppto_site site, ppto_graph *graph, const char *name);
 void pp_call_tensor(pp_call *call, const char *param, ppto_tensor *x);
 void pp_call_tensors(pp_call *call, const char *param, size_t n, ppto_tensor *const *xs);
@@ -43,8 +48,8 @@ void pp_call_text(pp_call *call, const char *param, const char *value);  /* an e
 /* Record. One result, NULL on failure; or exactly n. */
 ppto_tensor *pp_call_one(pp_call *call);
 ppto_status pp_call_many(pp_call *call, ppto_tensor **results, size_t n);
-/* Records it in call->graph->graph, with references for tensors. refs, count: as in pp_graph_call. The graph
- * keeps the error, and the thread. */
+/* Records it in call->graph->graph, with references for tensors. *refs: room for PP_CALL_FEW results; it and
+ * count as in pp_graph_call. The graph keeps the error, and the thread. */
 ppto_status pp_call_record(pp_call *call, pp_ref **refs, size_t *count);
 
 #endif

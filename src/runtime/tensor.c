@@ -119,7 +119,7 @@ static ppto_tensor *record_input(ppto_graph *g, const char *name, ppto_dtype dty
     if (pp_track_input(g, name, dtype, weak, dims, site, &ref)) return pp_tensor_handle(g, ref);
     if (pp_graph_error(g->graph)->code != PPTO_OK) return NULL;
     ppto_status status = pp_graph_input(g->graph, name, dtype, weak, dims, site, &ref);
-    if (status == PPTO_OK) pp_track_kept(g);
+    if (status == PPTO_OK) pp_track_kept(g, NULL);
     return recorded(g, status, ref);
 }
 
@@ -129,7 +129,7 @@ static ppto_tensor *record_literal(ppto_graph *g, bool is_float, uint64_t bits, 
     if (pp_track_literal(g, is_float, bits, site, &ref)) return pp_tensor_handle(g, ref);
     if (pp_graph_error(g->graph)->code != PPTO_OK) return NULL;
     ppto_status status = pp_graph_literal(g->graph, is_float, bits, site, &ref);
-    if (status == PPTO_OK) pp_track_kept(g);
+    if (status == PPTO_OK) pp_track_kept(g, NULL);
     return recorded(g, status, ref);
 }
 

@@ -76,8 +76,8 @@ typedef struct pp_track {
     bool on;           /* nothing is in the graph yet, all is in rows */
     PP_VEC(pp_track_row) rows;
     size_t n_literals; /* recorded so far */
-    /* Calls recorded in full since `at`, each behind the number of its words; then those of the call at hand.
-     */
+    /* Calls recorded in full since `at`, each behind the number of its words, or as the name with MARK where
+     * the graph knows the rest; then those of the call at hand. */
     PP_VEC(uint64_t) words;
     size_t kept, n_calls; /* words that are kept, and of how many calls */
 } pp_track;
@@ -85,11 +85,14 @@ typedef struct pp_track {
 /* ---- track_words.c ---- */
 
 enum { PP_TRACK_INPUT = 1, PP_TRACK_LITERAL, PP_TRACK_CALL };
+#define PP_TRACK_MARK (UINT64_C(1) << 63) /* in no number of words, address or reference */
 /* Each appends to the words. E_NOMEM */
 ppto_status pp_track_words_input(pp_track *track, const char *name, ppto_dtype dtype, bool weak,
                                  const char *dims);
 ppto_status pp_track_words_literal(pp_track *track, bool is_float);
 ppto_status pp_track_words_call(pp_track *track, const struct pp_call *call);
+/* The n + 2 words of a call of tensors alone, by position. */
+void pp_track_words_plain(const char *name, const pp_ref *tensors, uint32_t n, uint64_t *words);
 /* Records the call of these words. The graph keeps the error of a failure. */
 ppto_status pp_track_words_record(ppto_graph *graph, const uint64_t *words, const pp_track_row *row);
 /* The tensors that a call of these words is given, in order: each to *at. returns  the number of them */
@@ -117,7 +120,7 @@ bool pp_track_input(ppto_graph *graph, const char *name, ppto_dtype dtype, bool 
                     ppto_site site, pp_ref *out);
 bool pp_track_literal(ppto_graph *graph, bool is_float, uint64_t bits, ppto_site site, pp_ref *out);
 bool pp_track_call(ppto_graph *graph, const struct pp_call *call, pp_ref *out, uint32_t *n);
-void pp_track_kept(ppto_graph *graph);
+void pp_track_kept(ppto_graph *graph, const char *plain); /* of a call of tensors alone: its name; NULL */
 /* Afterwards graph->graph holds all that was recorded, or the error E_NOMEM. */
 void pp_track_leave(ppto_graph *graph);
 /* The same for what no track has: the graph lays none either. */

@@ -137,6 +137,10 @@ bool pp_track_call(ppto_graph *g, const pp_call *call, pp_ref *out, uint32_t *n)
 {
     pp_track *t = &g->track;
     if (!t->at) return false;
+    if (!t->on && t->n_literals == 0 && pp_call_is_plain(call)) { /* its name will do */
+        t->words.n = t->kept;
+        return false;
+    }
     ppto_status status = begin_words(t);
     if (status == PPTO_OK) status = pp_track_words_call(t, call);
     if (!go_on(g, status, call->site, 0)) return false;
@@ -147,22 +151,33 @@ bool pp_track_call(ppto_graph *g, const pp_call *call, pp_ref *out, uint32_t *n)
 
 /* ---- laying -------------------------------------------------------------------------------------- */
 
-void pp_track_kept(ppto_graph *g)
+/* The words of the call at hand, with the values of literals that it looked at. False: no room. */
+static bool finish_words(ppto_graph *g, uint32_t node)
+{
+    pp_track *t = &g->track;
+    const uint64_t *words = t->words.at + t->kept + 1;
+    t->n_literals += (words[0] & 0xff) == PP_TRACK_LITERAL;
+    if ((words[0] & 0xff) == PP_TRACK_CALL && t->n_literals != 0) {
+        const uint32_t tensors = pp_track_words_tensors(words, NULL, 0);
+        if (!pp_graph_is_open(g->graph, node, tensors) && !add_values(g)) return false;
+    }
+    t->words.at[t->kept] = t->words.n - t->kept - 1;
+    return true;
+}
+
+void pp_track_kept(ppto_graph *g, const char *plain)
 {
     pp_track *t = &g->track;
     if (!t->at) return;
     const uint32_t node = t->at->node + 1 + (uint32_t)t->n_calls;
-    const uint64_t kind = t->words.at[t->kept + 1] & 0xff;
-    if (pp_graph_size(g->graph) != (size_t)node + 1 || t->n_calls == MOST_CALLS) {
-        t->at = NULL;
-        return;
+    bool good = pp_graph_size(g->graph) == (size_t)node + 1 && t->n_calls < MOST_CALLS;
+    if (good && t->words.n == t->kept) {
+        good = t->words.n < t->words.cap || pp_vec_reserve(&t->words, t->words.n + 1) == PPTO_OK;
+        if (good) t->words.at[t->words.n++] = PP_TRACK_MARK | (uint64_t)(uintptr_t)plain;
+    } else if (good) {
+        good = finish_words(g, node);
     }
-    t->n_literals += kind == PP_TRACK_LITERAL;
-    if (kind == PP_TRACK_CALL && t->n_literals != 0) {
-        const uint32_t tensors = pp_track_words_tensors(t->words.at + t->kept + 1, NULL, 0);
-        if (!pp_graph_is_open(g->graph, node, tensors) && !add_values(g)) t->at = NULL;
-    }
-    t->words.at[t->kept] = t->words.n - t->kept - 1;
+    if (!good) t->at = NULL;
     t->kept = t->words.n;
     t->n_calls++;
 }
@@ -185,12 +200,34 @@ static pp_track_step *lay(const ppto_graph *g, pp_track_step *before, const uint
     return pp_tracks_add(g->track.tracks, before, words, n, results, count);
 }
 
+/* The words of the call kept at *at go to *words; returns how many, or 0. *at: the next one */
+static size_t kept_words(const ppto_graph *g, uint32_t node, size_t *at, uint64_t *room,
+                         const uint64_t **words)
+{
+    const uint64_t head = g->track.words.at[(*at)++];
+    *words = g->track.words.at + *at;
+    if (!(head & PP_TRACK_MARK)) {
+        *at += head;
+        return head;
+    }
+    uint32_t n;
+    const pp_ref *tensors = pp_graph_operands(g->graph, node, &n);
+    if (n > PP_CALL_ARGS) return 0;
+    pp_track_words_plain((const char *)(uintptr_t)(head & ~PP_TRACK_MARK), tensors, n, room);
+    *words = room;
+    return n + 2u;
+}
+
 pp_track_step *pp_track_lay(ppto_graph *g)
 {
     pp_track *t = &g->track;
+    uint64_t room[PP_CALL_ARGS + 2];
     if (t->on || pp_graph_error(g->graph)->code != PPTO_OK) return NULL;
-    for (size_t at = 0; t->at && at < t->kept; at += 1 + t->words.at[at])
-        t->at = lay(g, t->at, t->words.at + at + 1, t->words.at[at]);
+    for (size_t at = 0; t->at && at < t->kept;) {
+        const uint64_t *words;
+        const size_t n = kept_words(g, t->at->node + 1, &at, room, &words);
+        t->at = n != 0 ? lay(g, t->at, words, n) : NULL;
+    }
     t->kept = t->n_calls = 0;
     return t->at;
 }

@@ -8,7 +8,7 @@
 
 #include "runtime/operator_call.h"
 
-#define MARK (UINT64_C(1) << 63) /* of an argument; a reference has the number of a result there */
+#define MARK PP_TRACK_MARK /* of an argument; a reference has the number of a result there */
 enum { KIND_SHIFT = 48, FIELD = 8, WORD = sizeof(uint64_t) };
 
 static uint64_t word_of_ref(pp_ref ref)
@@ -161,17 +161,27 @@ uint32_t pp_track_words_tensors(const uint64_t *words, pp_ref *refs, uint32_t ro
     return n;
 }
 
+void pp_track_words_plain(const char *name, const pp_ref *tensors, uint32_t n, uint64_t *words)
+{
+    words[0] = PP_TRACK_CALL | (uint64_t)n << FIELD;
+    words[1] = (uint64_t)(uintptr_t)name;
+    for (uint32_t i = 0; i < n; i++) words[2 + i] = word_of_ref(tensors[i]);
+}
+
 /* ---- recording ----------------------------------------------------------------------------------- */
 
 static ppto_status record_call(ppto_graph *g, const uint64_t *words, ppto_site site)
 {
     pp_call call;
-    pp_ref *refs, few[8];
+    pp_ref *refs, few[PP_CALL_FEW];
     size_t n;
     const uint64_t *at = words + 2;
     pp_call_begin(&call, site, g, (const char *)(uintptr_t)words[1]);
     call.n = arguments(words);
-    for (uint32_t i = 0; i < call.n; i++) at = take_arg(at, &call.arg[i]);
+    for (uint32_t i = 0; i < call.n; i++) {
+        at = take_arg(at, &call.arg[i]);
+        call.n_tensors += call.arg[i].kind == PP_ARG_TENSOR && !call.arg[i].keyword;
+    }
     refs = few;
     return pp_call_record(&call, &refs, &n);
 }
