@@ -48,6 +48,9 @@ ppto_status pp_graph_create(pp_library *library, pp_graph **out);
 /* From now on every node knows the stack of the call that recorded it. stacks: borrow; NULL: no more. */
 void pp_graph_watch(pp_graph *graph, pp_stacks *stacks);
 void pp_graph_destroy(pp_graph *graph);
+/* As it was created, but with the memory it has for nodes and operands, `most` bytes of each. False: no
+ * memory, and nothing is changed. */
+bool pp_graph_clear(pp_graph *graph, size_t most);
 pp_error *pp_graph_error(pp_graph *graph); /* the first error; code OK when none */
 pp_types *pp_graph_types(pp_graph *graph);
 pp_library *pp_graph_library(pp_graph *graph);

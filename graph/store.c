@@ -42,6 +42,35 @@ void pp_graph_destroy(pp_graph *graph)
     pp_free(graph);
 }
 
+/* Empties what can be used again. */
+static void clear_rows(pp_graph *graph)
+{
+    graph->nodes.n = graph->operands.n = graph->inputs.n = graph->streams.n = graph->syncs.n = 0;
+    graph->pushed.n = graph->expansions.n = graph->words.n = graph->conditions.n = 0;
+    graph->key.n = graph->refs.n = 0;
+    graph->text_first = 0;
+    pp_map_clear(&graph->by_event);
+    pp_map_clear(&graph->by_key);
+    pp_map_clear(&graph->by_input);
+    pp_map_clear(&graph->by_word);
+}
+
+bool pp_graph_clear(pp_graph *graph, size_t most)
+{
+    pp_types *types;
+    if (pp_types_create(&types) != PPTO_OK) return false;
+    for (size_t i = 0; i < graph->expansions.n; i++) pp_flat_free(&graph->expansions.at[i]->flat);
+    clear_rows(graph);
+    memset(graph->recent, 0, sizeof graph->recent);
+    pp_error_clear(&graph->error);
+    pp_types_destroy(graph->types);
+    graph->types = types;
+    pp_arena_free(&graph->arena);
+    if (graph->nodes.cap * sizeof *graph->nodes.at > most) pp_vec_free(&graph->nodes);
+    if (graph->operands.cap * sizeof *graph->operands.at > most) pp_vec_free(&graph->operands);
+    return true;
+}
+
 pp_error *pp_graph_error(pp_graph *graph)
 {
     return &graph->error;

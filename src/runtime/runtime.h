@@ -199,15 +199,16 @@ typedef struct pp_graph_sink { /* a value that goes to a file */
     const char *path;
     uint32_t over; /* node of the sink whose value it writes; PP_NONE */
 } pp_graph_sink;
-enum { PP_RECENT_NAMES = 32, PP_FEW_TENSORS = 32 };
+enum { PP_RECENT_NAMES = 32, PP_FEW_TENSORS = 32, PP_MORE_TENSORS = 512 };
 
 struct ppto_graph {
     ppto_context *ctx;
     pp_graph *graph;
     pp_track track;                  /* on it, `graph` is empty */
     ppto_tensor few[PP_FEW_TENSORS]; /* the first handles */
-    size_t n_few;
-    pp_arena arena; /* the others, and names */
+    PP_VEC(ppto_tensor *) more;      /* the others, PP_MORE_TENSORS in each */
+    size_t n_tensors;
+    pp_arena arena; /* names */
     struct {
         const char *name; /* static, so that its address is enough; a name never changes its meaning */
         const pp_definition *definition;

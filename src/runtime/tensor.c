@@ -51,6 +51,8 @@ void pp_graph_free(ppto_graph *g)
     pp_graph_files_free(g);
     pp_graph_destroy(g->graph);
     pp_track_free(&g->track);
+    for (size_t i = 0; i < g->more.n; i++) pp_free(g->more.at[i]);
+    pp_vec_free(&g->more);
     pp_arena_free(&g->arena);
     pp_free(g);
 }
@@ -77,10 +79,23 @@ size_t ppto_graph_size(const ppto_graph *g)
     return !g ? 0 : g->track.on ? g->track.rows.n : pp_graph_size(g->graph);
 }
 
+/* NULL: out of memory. */
+static ppto_tensor *more(ppto_graph *g)
+{
+    const size_t i = g->n_tensors - PP_FEW_TENSORS, chunk = i / PP_MORE_TENSORS;
+    if (chunk == g->more.n) {
+        if (pp_vec_reserve(&g->more, chunk + 1) != PPTO_OK) return NULL;
+        if (!(g->more.at[chunk] = pp_alloc(PP_MORE_TENSORS * sizeof(ppto_tensor)))) return NULL;
+        g->more.n++;
+    }
+    g->n_tensors++;
+    return &g->more.at[chunk][i % PP_MORE_TENSORS];
+}
+
 ppto_tensor *pp_tensor_handle(ppto_graph *g, pp_ref ref)
 {
     if (ref.node == PP_NONE) return NULL;
-    ppto_tensor *t = g->n_few < PP_FEW_TENSORS ? &g->few[g->n_few++] : pp_arena_alloc(&g->arena, sizeof *t);
+    ppto_tensor *t = g->n_tensors < PP_FEW_TENSORS ? &g->few[g->n_tensors++] : more(g);
     if (!t) {
         pp_error err = {0};
         pp_fail(&err, PPTO_E_NOMEM, "out of memory");
