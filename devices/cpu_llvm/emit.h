@@ -141,6 +141,24 @@ pp_emit_value pp_emit_instr(pp_emit *e, const pp_pools *pools, uint32_t at, cons
 /* All results of a function, inlined. */
 void pp_emit_function(pp_emit *e, const pp_function *f, const pp_emit_value *param, pp_emit_value *result);
 
+/* ---- emit_state.c ----------------------------------------------------------------------------------------
+ */
+
+/* Lift, join and step of a fold or a scan, of states in registers. in: its inputs, then the positions if it
+ * takes them. */
+void pp_emit_state_lift(pp_emit *e, const pp_loop_fold *f, const pp_emit_value *in, pp_emit_value *out);
+void pp_emit_state_join(pp_emit *e, const pp_loop_fold *f, const pp_emit_value *a, const pp_emit_value *b,
+                        pp_emit_value *out);
+void pp_emit_state_step(pp_emit *e, const pp_loop_fold *f, const pp_emit_value *state,
+                        const pp_emit_value *in, pp_emit_value *out);
+ppto_dtype pp_emit_state_dtype(const pp_loop_fold *f, unsigned s);
+/* In the entry block: room on the stack for so many elements of each state; the place of one of them. */
+void pp_emit_state_room(pp_emit *e, const pp_loop_fold *f, unsigned elements, LLVMValueRef *room);
+LLVMValueRef pp_emit_state_at(pp_emit *e, const pp_loop_fold *f, unsigned s, LLVMValueRef base,
+                              LLVMValueRef element);
+/* The first lane of a state to an output of kind ROW. */
+void pp_emit_store_one(pp_emit *e, const pp_stream *stream, LLVMValueRef at, LLVMValueRef state);
+
 /* ---- emit_fold.c -----------------------------------------------------------------------------------------
  */
 
@@ -150,9 +168,6 @@ typedef struct pp_emit_fold {
 } pp_emit_fold;
 
 void pp_emit_fold_start(pp_emit *e, const pp_loop_fold *at, pp_emit_fold *out); /* in the entry block */
-/* Of states in registers: `in` are the inputs, then the positions if the fold takes them. */
-void pp_emit_fold_step(pp_emit *e, const pp_emit_fold *f, const pp_emit_value *state, const pp_emit_value *in,
-                       pp_emit_value *out);
 /* The states of lanes `lane` (an i64) and following, a vector of them. */
 void pp_emit_fold_load(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lane, pp_emit_value *out);
 void pp_emit_fold_store(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lane, const pp_emit_value *state);
@@ -162,13 +177,6 @@ void pp_emit_fold_vector(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, cons
 void pp_emit_fold_part(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, const pp_emit_value *in);
 /* Joins the lanes (an i64: how many exist) and stores the states at to[s]. */
 void pp_emit_fold_end(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, const LLVMValueRef *to);
-
-/* Lift and join of a fold or a scan. in: its inputs, then the positions if it takes them. */
-void pp_emit_fold_lift(pp_emit *e, const pp_loop_fold *f, const pp_emit_value *in, pp_emit_value *out);
-void pp_emit_fold_join(pp_emit *e, const pp_loop_fold *f, const pp_emit_value *a, const pp_emit_value *b,
-                       pp_emit_value *out);
-/* The first lane of a state to an output of kind ROW. */
-void pp_emit_store_one(pp_emit *e, const pp_stream *stream, LLVMValueRef at, LLVMValueRef state);
 
 /* ---- emit_scan.c ------------------------------------------------------------------------------------------
  */

@@ -8,76 +8,28 @@
 #include "base/fault.h"
 #include "devices/cpu_llvm/emit.h"
 
-enum { MAX_PARAM = 12, MAX_LANES = 64 };
-
-static ppto_dtype state_dtype(const pp_emit_fold *f, unsigned s)
-{
-    return (ppto_dtype)f->at->fold->state[s];
-}
+enum { MAX_LANES = 64 };
 
 void pp_emit_fold_start(pp_emit *e, const pp_loop_fold *at, pp_emit_fold *out)
 {
     *out = (pp_emit_fold){.at = at};
-    for (unsigned s = 0; s < at->fold->n_states; s++) {
-        const LLVMTypeRef type = LLVMVectorType(pp_emit_memory(e, state_dtype(out, s)), PP_LANES);
-        out->lanes[s] = LLVMBuildAlloca(e->build, type, "");
-        LLVMSetAlignment(out->lanes[s], e->target->bytes);
-    }
-}
-
-/* ---- its functions ------------------------------------------------------------------------------------- */
-
-void pp_emit_fold_lift(pp_emit *e, const pp_loop_fold *f, const pp_emit_value *in, pp_emit_value *out)
-{
-    const pp_fold *fold = f->fold;
-    if (fold->joined)
-        for (unsigned s = 0; s < fold->n_states; s++) out[s] = in[s];
-    else
-        pp_emit_function(e, fold->lift, in, out);
-}
-
-void pp_emit_fold_join(pp_emit *e, const pp_loop_fold *f, const pp_emit_value *a, const pp_emit_value *b,
-                       pp_emit_value *out)
-{
-    const unsigned n = f->fold->n_states;
-    pp_emit_value param[MAX_PARAM];
-    for (unsigned s = 0; s < n; s++) param[s] = a[s], param[n + s] = b[s];
-    pp_emit_function(e, f->fold->join, param, out);
-}
-
-void pp_emit_fold_step(pp_emit *e, const pp_emit_fold *f, const pp_emit_value *state, const pp_emit_value *in,
-                       pp_emit_value *out)
-{
-    const pp_fold *fold = f->at->fold;
-    pp_emit_value param[MAX_PARAM], lifted[4];
-    if (fold->step == NULL) {
-        pp_emit_fold_lift(e, f->at, in, lifted);
-        pp_emit_fold_join(e, f->at, state, lifted, out);
-        return;
-    }
-    const unsigned n = fold->n_states, n_in = fold->n_inputs + (fold->position ? 1u : 0u);
-    for (unsigned s = 0; s < n; s++) param[s] = state[s];
-    for (unsigned i = 0; i < n_in; i++) param[n + i] = in[i];
-    pp_emit_function(e, fold->step, param, out);
+    pp_emit_state_room(e, at, PP_LANES, out->lanes);
 }
 
 /* ---- lanes on the stack -------------------------------------------------------------------------------- */
 
-static LLVMValueRef lane_at(pp_emit *e, const pp_emit_fold *f, unsigned s, LLVMValueRef lane)
-{
-    return LLVMBuildGEP2(e->build, pp_emit_memory(e, state_dtype(f, s)), f->lanes[s], &lane, 1, "");
-}
-
 void pp_emit_fold_load(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lane, pp_emit_value *out)
 {
     for (unsigned s = 0; s < f->at->fold->n_states; s++)
-        out[s] = (pp_emit_value){.at = pp_emit_load(e, state_dtype(f, s), lane_at(e, f, s, lane))};
+        out[s] = (pp_emit_value){.at = pp_emit_load(e, pp_emit_state_dtype(f->at, s),
+                                                    pp_emit_state_at(e, f->at, s, f->lanes[s], lane))};
 }
 
 void pp_emit_fold_store(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lane, const pp_emit_value *state)
 {
     for (unsigned s = 0; s < f->at->fold->n_states; s++)
-        pp_emit_store(e, state_dtype(f, s), lane_at(e, f, s, lane), state[s].at, false);
+        pp_emit_store(e, pp_emit_state_dtype(f->at, s), pp_emit_state_at(e, f->at, s, f->lanes[s], lane),
+                      state[s].at, false);
 }
 
 static LLVMValueRef lane_of(pp_emit *e, LLVMValueRef c)
@@ -90,7 +42,7 @@ void pp_emit_fold_vector(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, cons
     pp_emit_value old[4], next[4];
     const LLVMValueRef lane = lane_of(e, c);
     pp_emit_fold_load(e, f, lane, old);
-    pp_emit_fold_step(e, f, old, in, next);
+    pp_emit_state_step(e, f->at, old, in, next);
     pp_emit_fold_store(e, f, lane, next);
 }
 
@@ -101,8 +53,8 @@ void pp_emit_fold_part(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, const 
     const LLVMValueRef first =
         LLVMBuildICmp(e->build, LLVMIntULT, c, pp_emit_constant(e, LLVMTypeOf(c), PP_LANES), "");
     pp_emit_fold_load(e, f, lane, old);
-    pp_emit_fold_lift(e, f->at, in, lifted);
-    pp_emit_fold_step(e, f, old, in, next);
+    pp_emit_state_lift(e, f->at, in, lifted);
+    pp_emit_state_step(e, f->at, old, in, next);
     for (unsigned s = 0; s < f->at->fold->n_states; s++) {
         next[s].at = LLVMBuildSelect(e->build, first, lifted[s].at, next[s].at, "");
         next[s].at = LLVMBuildSelect(e->build, e->active, next[s].at, old[s].at, "");
@@ -124,7 +76,7 @@ static void join_where(pp_emit *e, const pp_emit_fold *f, LLVMValueRef where, pp
                        const pp_emit_value *b)
 {
     pp_emit_value joined[4];
-    pp_emit_fold_join(e, f->at, a, b, joined);
+    pp_emit_state_join(e, f->at, a, b, joined);
     for (unsigned s = 0; s < f->at->fold->n_states; s++)
         a[s] = (pp_emit_value){.at = LLVMBuildSelect(e->build, where, joined[s].at, a[s].at, "")};
 }
@@ -147,16 +99,6 @@ static void join_inside(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, p
             right[s] = (pp_emit_value){.at = moved(e, state[s].at, h)};
         join_where(e, f, has_partner(e, 0, h, lanes), state, right);
     }
-}
-
-void pp_emit_store_one(pp_emit *e, const pp_stream *stream, LLVMValueRef at, LLVMValueRef state)
-{
-    const ppto_dtype dtype = (ppto_dtype)stream->dtype;
-    if (stream->canonical && !pp_fault(PP_FAULT_CODE_NAN)) state = pp_emit_canonical(e, dtype, state);
-    if (dtype == PPTO_BOOL) state = pp_emit_cast(e, PPTO_BOOL, PPTO_U8, state);
-    const LLVMValueRef first =
-        LLVMBuildExtractElement(e->build, state, pp_emit_constant(e, pp_emit_int(e, 32), 0), "");
-    LLVMSetAlignment(LLVMBuildStore(e->build, first, at), 1);
 }
 
 void pp_emit_fold_end(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, const LLVMValueRef *to)

@@ -14,19 +14,11 @@
 
 enum { GROUP = 16, MAX_LANES = GROUP };
 
-static ppto_dtype dtype_of(const pp_emit_scan *f, unsigned s)
-{
-    return (ppto_dtype)f->at->fold->state[s];
-}
-
 void pp_emit_scan_start(pp_emit *e, const pp_loop_fold *at, pp_emit_scan *out)
 {
     *out = (pp_emit_scan){.at = at, .vectors = GROUP / e->lanes};
-    for (unsigned s = 0; s < at->fold->n_states; s++) {
-        const LLVMTypeRef type = LLVMVectorType(pp_emit_memory(e, dtype_of(out, s)), GROUP);
-        out->before[s] = LLVMBuildAlloca(e->build, type, "");
-        out->last[s] = LLVMBuildAlloca(e->build, type, "");
-    }
+    pp_emit_state_room(e, at, GROUP, out->before);
+    pp_emit_state_room(e, at, GROUP, out->last);
 }
 
 static void take_where(pp_emit *e, const pp_emit_scan *f, LLVMValueRef where, const pp_emit_value *yes,
@@ -72,7 +64,7 @@ static void prefix(pp_emit *e, pp_emit_scan *f, unsigned v)
         memcpy(out, old, sizeof left);
         if ((v + 1) * e->lanes <= d) continue;
         shifted(e, f, step, v, d, left);
-        pp_emit_fold_join(e, f->at, left, old, joined);
+        pp_emit_state_join(e, f->at, left, old, joined);
         if (v * e->lanes >= d)
             memcpy(out, joined, sizeof left);
         else
@@ -97,7 +89,7 @@ static void move_on(pp_emit *e, pp_emit_scan *f, LLVMValueRef first)
     pp_emit_value last[4], joined[4];
     for (unsigned s = 0; s < f->at->fold->n_states; s++)
         last[s] = (pp_emit_value){.at = last_lane(e, own[s].at)};
-    pp_emit_fold_join(e, f->at, f->running, last, joined);
+    pp_emit_state_join(e, f->at, f->running, last, joined);
     if (first != NULL)
         take_where(e, f, first, last, joined, f->running);
     else
@@ -107,19 +99,18 @@ static void move_on(pp_emit *e, pp_emit_scan *f, LLVMValueRef first)
 void pp_emit_scan_vector(pp_emit *e, pp_emit_scan *f, unsigned v, LLVMValueRef first, const pp_emit_value *in)
 {
     pp_emit_value whole[4], joined[4];
-    pp_emit_fold_lift(e, f->at, in, f->stage[0][v]);
+    pp_emit_state_lift(e, f->at, in, f->stage[0][v]);
     prefix(e, f, v);
     const pp_emit_value *own = f->stage[PP_EMIT_SCAN_STEPS][v];
-    pp_emit_fold_join(e, f->at, f->running, own, whole);
+    pp_emit_state_join(e, f->at, f->running, own, whole);
     if (first != NULL) take_where(e, f, first, own, whole, whole);
     if (v == f->vectors - 1) move_on(e, f, first);
-    pp_emit_fold_join(e, f->at, f->carry, whole, joined);
+    pp_emit_state_join(e, f->at, f->carry, whole, joined);
     take_where(e, f, f->alone, whole, joined, f->result);
     for (unsigned s = 0; s < f->at->fold->n_states; s++) {
-        LLVMValueRef lane = LLVMConstInt(pp_emit_int(e, 64), (uint64_t)v * e->lanes, false);
-        const LLVMValueRef to =
-            LLVMBuildGEP2(e->build, pp_emit_memory(e, dtype_of(f, s)), f->last[s], &lane, 1, "");
-        pp_emit_store(e, dtype_of(f, s), to, f->result[s].at, false);
+        const LLVMValueRef lane = LLVMConstInt(pp_emit_int(e, 64), (uint64_t)v * e->lanes, false);
+        const LLVMValueRef to = pp_emit_state_at(e, f->at, s, f->last[s], lane);
+        pp_emit_store(e, pp_emit_state_dtype(f->at, s), to, f->result[s].at, false);
     }
 }
 
@@ -128,13 +119,13 @@ void pp_emit_scan_vector(pp_emit *e, pp_emit_scan *f, unsigned v, LLVMValueRef f
 void pp_emit_scan_load(pp_emit *e, pp_emit_scan *f)
 {
     for (unsigned s = 0; s < f->at->fold->n_states; s++)
-        f->running[s] = (pp_emit_value){.at = pp_emit_load(e, dtype_of(f, s), f->before[s])};
+        f->running[s] = (pp_emit_value){.at = pp_emit_load(e, pp_emit_state_dtype(f->at, s), f->before[s])};
 }
 
 void pp_emit_scan_store(pp_emit *e, const pp_emit_scan *f)
 {
     for (unsigned s = 0; s < f->at->fold->n_states; s++)
-        pp_emit_store(e, dtype_of(f, s), f->before[s], f->running[s].at, false);
+        pp_emit_store(e, pp_emit_state_dtype(f->at, s), f->before[s], f->running[s].at, false);
 }
 
 void pp_emit_scan_turn(pp_emit *e, pp_emit_scan *f, LLVMBasicBlockRef from, bool first)
@@ -150,10 +141,10 @@ void pp_emit_scan_end(pp_emit *e, const pp_emit_scan *f, LLVMValueRef cols, cons
 {
     const LLVMTypeRef word = pp_emit_int(e, 64);
     const LLVMValueRef before = LLVMBuildSub(e->build, cols, LLVMConstInt(word, 1, false), "");
-    LLVMValueRef lane = LLVMBuildAnd(e->build, before, LLVMConstInt(word, GROUP - 1, false), "");
+    const LLVMValueRef lane = LLVMBuildAnd(e->build, before, LLVMConstInt(word, GROUP - 1, false), "");
     for (unsigned s = 0; s < f->at->fold->n_states; s++) {
-        const LLVMValueRef at =
-            LLVMBuildGEP2(e->build, pp_emit_memory(e, dtype_of(f, s)), f->last[s], &lane, 1, "");
-        pp_emit_store_one(e, &e->loop->out[f->at->out[s]], to[s], pp_emit_load_one(e, dtype_of(f, s), at));
+        const LLVMValueRef at = pp_emit_state_at(e, f->at, s, f->last[s], lane);
+        pp_emit_store_one(e, &e->loop->out[f->at->out[s]], to[s],
+                          pp_emit_load_one(e, pp_emit_state_dtype(f->at, s), at));
     }
 }

@@ -110,7 +110,7 @@ static void write_folds(pp_emit_writer *w, LLVMValueRef c, LLVMValueRef part, un
         if (part != NULL)
             pp_emit_fold_part(w->e, &w->folds[i], c, in);
         else if (w->registers)
-            pp_emit_fold_step(w->e, &w->folds[i], state_of(w, i, vector), in, state_of(w, i, vector));
+            pp_emit_state_step(w->e, w->folds[i].at, state_of(w, i, vector), in, state_of(w, i, vector));
         else
             pp_emit_fold_vector(w->e, &w->folds[i], c, in);
     }

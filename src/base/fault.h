@@ -24,6 +24,7 @@ typedef enum pp_fault_kind {
     PP_FAULT_CODE_NAN,   /* a stored NaN keeps its payload and sign */
     PP_FAULT_CODE_LANES, /* a lane too many takes part in joining */
     PP_FAULT_CODE_PITCH, /* every row lies where the first one does */
+    PP_FAULT_CODE_JOIN,  /* a join gets its sides exchanged */
     PP_FAULT_KINDS
 } pp_fault_kind;
 

@@ -31,9 +31,9 @@ typedef struct options {
 } options;
 
 static const char *const fault_names[PP_FAULT_KINDS] = {
-    "none",           "lost_edge", "early_reuse",     "dropped_tail", "swapped_join",
-    "wrong_guard",    "nan_rule",  "negative_stride", "stale_scalar", "overlapping_out",
-    "swapped_blocks", "code_tail", "code_nan",        "code_lanes",   "code_pitch",
+    "none",     "lost_edge",       "early_reuse",  "dropped_tail",    "swapped_join",   "wrong_guard",
+    "nan_rule", "negative_stride", "stale_scalar", "overlapping_out", "swapped_blocks", "code_tail",
+    "code_nan", "code_lanes",      "code_pitch",   "code_join",
 };
 
 /* What a worker process leaves to its parent. */
