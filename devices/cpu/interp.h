@@ -271,8 +271,9 @@ typedef struct pp_machine {
     pp_loop loop;              /* without code: no loop is made of it */
     pp_loop_code *code;        /* NULL: not asked for */
     bool claims;               /* its compilation is told of here, and nowhere else */
-    const uint32_t *in;        /* views, per stream; PP_NONE: the position of the first column */
+    const uint32_t *in;        /* views, per stream; PP_NONE: what the launch or the tile says */
     bool scans;                /* the folds of the loop are scans */
+    bool columns;              /* they are by columns */
     const pp_machine_out *out; /* per stream */
 } pp_machine;
 

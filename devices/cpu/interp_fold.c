@@ -375,30 +375,58 @@ static bool accumulates(const pp_work *w, const pp_fold_code *code)
     return code->whole != NULL || (code->loops != NULL && code->loops->best != NULL);
 }
 
+/* Whether the state of the whole range takes the tiles; else that of the running block does. */
+static bool in_one(const pp_work *w, const pp_fold_code *code)
+{
+    return w->length <= block_length(w) || accumulates(w, code);
+}
+
+static int64_t place_in_range(const pp_work *w)
+{
+    return w->at[is_lanes(w) ? PP_DIM_COLS : PP_DIM_ROWS] - w->first;
+}
+
+bool pp_work_fold_state(const pp_work *w, const pp_body *body, uint32_t f, void **state)
+{
+    const pp_fold_code *code = &w->launch->kernel->folds[body->first_fold + f];
+    const pp_fold_at *at = &w->launch->folds[body->first_fold + f];
+    const int64_t from = place_in_range(w);
+    if (in_one(w, code)) {
+        target(w, code->fold, at, state);
+        return from == 0;
+    }
+    for (unsigned s = 0; s < code->fold->n_states; s++) state[s] = w->scratch + at->state[s];
+    return from % block_length(w) == 0;
+}
+
+/* The tile into the state, unless machine code did it. */
+static void fold_tile(pp_work *w, const pp_body *body, uint32_t f, void *const *state, bool first)
+{
+    const pp_fold_code *code = &w->launch->kernel->folds[body->first_fold + f];
+    if (body->against)
+        pp_work_fold_against(w, body, state, !accumulates(w, code));
+    else if ((w->folded >> f & 1) && is_lanes(w))
+        take_folded(w, code, f, state, place_in_range(w) == 0);
+    else if (w->folded >> f & 1)
+        return;
+    else if (is_lanes(w))
+        fold_lanes(w, code, body->input[f], state, place_in_range(w) == 0);
+    else
+        fold_rows(w, code, body->input[f], state, first);
+}
+
 void pp_work_fold_tile(pp_work *w, const pp_body *body)
 {
-    const pp_dim_id minor = is_lanes(w) ? PP_DIM_COLS : PP_DIM_ROWS;
-    const int64_t length = block_length(w), from = w->at[minor] - w->first;
+    const int64_t length = block_length(w), from = place_in_range(w);
     const int64_t to = from + (int64_t)(is_lanes(w) ? w->cols : w->rows);
     for (uint32_t f = 0; f < body->n_folds; f++) {
         const pp_fold_code *code = &w->launch->kernel->folds[body->first_fold + f];
         const pp_fold_at *at = &w->launch->folds[body->first_fold + f];
         void *state[MAX_STATES];
         if (code->fold->law == PP_LAW_SCAN) continue;
-        const bool whole = w->length <= length || accumulates(w, code);
-        if (whole)
-            target(w, code->fold, at, state);
-        else
-            for (unsigned s = 0; s < code->fold->n_states; s++) state[s] = w->scratch + at->state[s];
-        if (body->against)
-            pp_work_fold_against(w, body, state, !accumulates(w, code));
-        else if (w->folded >> f & 1)
-            take_folded(w, code, f, state, from == 0);
-        else if (is_lanes(w))
-            fold_lanes(w, code, body->input[f], state, from == 0);
-        else
-            fold_rows(w, code, body->input[f], state, whole ? from == 0 : from % length == 0);
-        if (!whole && (to % length == 0 || to == w->length))
+        const bool first = pp_work_fold_state(w, body, f, state);
+        fold_tile(w, body, f, state, first);
+        if (!in_one(w, code) && (to % length == 0 || to == w->length))
             push(w, code, at, (uint64_t)(from / length), (const void *const *)state);
     }
     w->folded = 0;

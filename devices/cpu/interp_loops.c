@@ -117,11 +117,11 @@ static bool same_run(const placed *a, const placed *b)
     return a->fits && b->fits && a->group == b->group && a->phase == b->phase;
 }
 
-/* Whether a fold by lanes takes what the run makes: it may be part of the loop. */
+/* Whether a fold takes what the run makes: it may be part of the loop. */
 static bool feeds_fold(const ordering *o, const pp_body *body, uint32_t first, uint32_t n)
 {
     const pp_planner *p = o->p;
-    for (uint32_t f = 0; f < body->n_folds && p->program->frame == PP_FRAME_LANES; f++) {
+    for (uint32_t f = 0; f < body->n_folds && pp_plan_folds(p); f++) {
         const pp_fold *fold = &p->program->folds[body->first_fold + f];
         for (uint32_t i = 0; fold->law == PP_LAW_FOLD && i < fold->n_inputs; i++)
             for (uint32_t k = first; k < first + n; k++)

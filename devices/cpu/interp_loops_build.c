@@ -26,6 +26,7 @@ typedef struct builder {
     uint32_t folded;     /* folds of the body that are the loop's, a bit each */
     uint32_t first_fold; /* of the body */
     bool scans;          /* the loop's folds are scans, of SCAN steps */
+    bool columns;        /* they are by columns */
 } builder;
 
 static uint32_t *value_of(const builder *b, uint32_t view)
@@ -144,7 +145,8 @@ static ppto_status add_stand_in(builder *b, uint8_t dtype, uint32_t *stream)
 static ppto_status add_state_output(builder *b, const pp_fold *fold, uint8_t f, uint8_t s, uint32_t *stream)
 {
     *stream = (uint32_t)b->out.n;
-    PP_TRY(pp_vec_push(&b->out, ((pp_stream){.dtype = fold->state[s], .kind = PP_STREAM_ROW})));
+    const uint8_t kind = b->columns ? PP_STREAM_COLUMN : PP_STREAM_ROW;
+    PP_TRY(pp_vec_push(&b->out, ((pp_stream){.dtype = fold->state[s], .kind = kind})));
     return pp_vec_push(&b->out_step, ((pp_machine_out){.fold = f, .state = s, .view = PP_NONE}));
 }
 
@@ -251,17 +253,28 @@ static ppto_status add_outputs(builder *b, const uint32_t *place, const pp_body 
 
 /* ---- folds ----------------------------------------------------------------------------------- */
 
-/* Whether the loop may fold: by the lane law, values it makes, and where the
- * interpreter has no better form of its own (turned, all at once in its own dtype, the first of an order). */
+bool pp_plan_folds(const pp_planner *p)
+{
+    if (p->program->frame == PP_FRAME_ROWS) return p->all == PP_LEVEL_FULL && p->request->cols >= PP_LANES;
+    return p->program->frame == PP_FRAME_LANES && (p->all & PP_LEVEL_COLS);
+}
+
+/* By the lane law, and where the interpreter has no better form of its own (turned, all at once in its own
+ * dtype, the first of an order). */
+static bool folds_lanes(const pp_fold_code *code)
+{
+    return !code->uncast && (code->loops == NULL || code->loops->best == NULL) &&
+           (code->whole == NULL || code->row != NULL);
+}
+
+/* Whether the loop may fold: values it makes. */
 static bool folds_here(const builder *b, const pp_body *body, uint32_t f)
 {
     const pp_planner *p = b->p;
     const pp_fold_code *code = &p->launch->kernel->folds[body->first_fold + f];
     const unsigned group = p->steps.at[b->run->first].group;
-    if (p->program->frame != PP_FRAME_LANES || code->fold->law != PP_LAW_FOLD || f >= PP_MOST_FOLDED ||
-        group == PP_GROUP_TASK || !(p->all & PP_LEVEL_COLS) || code->uncast ||
-        (code->loops != NULL && code->loops->best != NULL) || (code->whole != NULL && code->row == NULL))
-        return false;
+    if (code->fold->law != PP_LAW_FOLD || f >= PP_MOST_FOLDED || group == PP_GROUP_TASK) return false;
+    if (b->columns ? group != PP_GROUP_MINOR : !folds_lanes(code)) return false;
     for (uint32_t i = 0; i < code->fold->n_inputs; i++)
         if (!b->inside[pp_plan_source(p, body->input[f][i]) - p->base]) return false;
     return code->fold->n_inputs > 0;
@@ -270,20 +283,22 @@ static bool folds_here(const builder *b, const pp_body *body, uint32_t f)
 static ppto_status add_fold(builder *b, const pp_body *body, uint32_t f)
 {
     const pp_fold *fold = &b->p->program->folds[body->first_fold + f];
-    pp_loop_fold out = {.fold = fold, .first = PP_NONE};
+    pp_loop_fold out = {.fold = fold, .first = PP_NONE, .columns = b->columns};
     for (uint32_t i = 0; i < fold->n_inputs; i++)
         PP_TRY(operand(b, body->input[f][i], fold->joined ? fold->state[i] : fold->lift->param[i],
                        &out.input[i]));
     for (uint8_t s = 0; s < fold->n_states; s++)
         PP_TRY(add_state_output(b, fold, (uint8_t)f, s, &out.out[s]));
     if (fold->position) PP_TRY(add_stand_in(b, PPTO_I64, &out.first));
+    if (b->columns) PP_TRY(add_stand_in(b, PPTO_BOOL, &out.fresh));
     return pp_vec_push(&b->folds, out);
 }
 
 static ppto_status add_folds(builder *b, const pp_body *body)
 {
-    for (uint32_t f = 0; f < body->n_folds; f++) {
-        if (b->scans || !folds_here(b, body, f)) continue;
+    b->columns = b->p->program->frame == PP_FRAME_ROWS;
+    for (uint32_t f = 0; f < body->n_folds && !b->scans && pp_plan_folds(b->p); f++) {
+        if (!folds_here(b, body, f)) continue;
         b->folded |= UINT32_C(1) << f;
         PP_TRY(add_fold(b, body, f));
     }
@@ -338,6 +353,7 @@ static ppto_status build(builder *b, const uint32_t *place, const pp_body *body,
     out->first = place[run->first];
     out->n = run->n + run->stores;
     out->scans = b->scans;
+    out->columns = b->columns && b->folds.n > 0;
     if (b->in.n + b->out.n > PP_MACHINE_STREAMS || b->out.n == 0) return PPTO_OK;
     return keep(b, out);
 }

@@ -21,6 +21,7 @@ typedef struct call {
     bool flat; /* every stream is one row */
     pp_stream_at in[PP_MACHINE_STREAMS], out[PP_MACHINE_STREAMS];
     bool landed[PP_MACHINE_STREAMS];
+    bool fresh[PP_MOST_FOLDED]; /* by columns, per fold of the loop: its block begins here */
 } call;
 
 static void add_stream(call *c, const pp_stream *stream, const pp_view *view, pp_stream_at *at)
@@ -30,10 +31,12 @@ static void add_stream(call *c, const pp_stream *stream, const pp_view *view, pp
     if (view->pitch != (stream->kind == PP_STREAM_FULL ? (int64_t)row : 0)) c->flat = false;
 }
 
-/* Where the states of the tile's rows go: those of a scan are the launch's own. */
+/* Where the states of the tile go: those of a scan are the launch's own, and those of columns go on. */
 static char *state_of(const pp_work *w, const pp_machine *machine, const pp_machine_out *out,
                       const pp_body *body)
 {
+    void *state[4];
+    if (machine->columns) return pp_work_fold_state(w, body, out->fold, state), state[out->state];
     if (!machine->scans) return pp_work_folded(w, out->fold, out->state);
     return w->scratch + w->launch->folds[body->first_fold + out->fold].raw[out->state];
 }
@@ -61,22 +64,36 @@ static bool find_outs(pp_work *w, const pp_body *body, const pp_machine *machine
     return true;
 }
 
-/* Short rows fold and scan better all at once (interp_fold.c, interp_scan.c), and a planted fault is not in
- * the code. */
+/* Short rows fold and scan better all at once (interp_fold.c, interp_scan.c), a few columns as one long row,
+ * and a planted fault is not in the code. */
 static bool may_fold(const pp_work *w, const pp_machine *machine, const call *c)
 {
-    enum { LEAST_COLUMNS = PP_LANES / 2 };
+    enum { LEAST_ALONG = PP_LANES / 2, LEAST_DOWN = 8 };
     if (c->rows != w->rows || pp_fault(PP_FAULT_SWAPPED_JOIN)) return false;
-    return machine->scans ? !pp_work_scans_turned(w) : c->cols >= LEAST_COLUMNS;
+    if (machine->columns) return c->cols >= LEAST_DOWN;
+    return machine->scans ? !pp_work_scans_turned(w) : c->cols >= LEAST_ALONG;
+}
+
+/* What tells folds by columns how their tile begins. */
+static void find_fresh(const pp_work *w, const pp_body *body, const pp_machine *machine, call *c)
+{
+    for (uint32_t i = 0; machine->columns && i < machine->loop.n_folds; i++) {
+        const pp_loop_fold *fold = &machine->loop.folds[i];
+        void *state[4];
+        c->fresh[i] = pp_work_fold_state(w, body, machine->out[fold->out[0]].fold, state);
+        c->in[fold->fresh] = (pp_stream_at){(char *)&c->fresh[i], 0};
+    }
 }
 
 static void find_ins(pp_work *w, const pp_body *body, const pp_machine *machine, call *c)
 {
+    const pp_dim_id along = machine->columns ? PP_DIM_ROWS : PP_DIM_COLS;
     for (uint32_t i = 0; i < machine->loop.n_in; i++) {
-        const pp_view position = {(char *)&w->at[PP_DIM_COLS], 0};
+        const pp_view position = {(char *)&w->at[along], 0};
         const uint32_t view = machine->in[i];
         add_stream(c, &machine->loop.in[i], view != PP_NONE ? &w->views[view] : &position, &c->in[i]);
     }
+    find_fresh(w, body, machine, c);
     for (uint32_t i = 0; machine->scans && i < machine->loop.n_folds; i++) {
         const pp_loop_fold *scan = &machine->loop.folds[i];
         const pp_fold_at *at = &w->launch->folds[body->first_fold + machine->out[scan->out[0]].fold];

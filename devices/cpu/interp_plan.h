@@ -79,7 +79,10 @@ static inline uint32_t pp_plan_source(const pp_planner *p, uint32_t view)
     while (pp_plan_view_at(p, view)->origin != PP_NONE) view = pp_plan_view_at(p, view)->origin;
     return view;
 }
-/* interp_loops_build.c: the machines of the body; place: of each step in its group. */
+/* interp_loops_build.c: whether loops of the body may fold: along rows, or by columns where there are enough.
+ * Few are better one long row: each row of them ends with a part of a vector, and their folds are cheap. */
+bool pp_plan_folds(const pp_planner *p);
+/* The machines of the body; place: of each step in its group. */
 ppto_status pp_plan_machines(pp_planner *p, const uint32_t *place, pp_body *out);
 
 /* The level of a value that moves with the axes of a mask. */

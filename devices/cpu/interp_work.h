@@ -40,6 +40,8 @@ bool pp_work_machine(pp_work *w, const pp_body *body, const pp_machine *machine)
 /* interp_fold.c: where machine code leaves state s of fold f of the body, an element for each row of the
  * tile. */
 char *pp_work_folded(const pp_work *w, uint32_t f, unsigned s);
+/* Where fold f of the body leaves its state of this tile; whether nothing of it is there yet. */
+bool pp_work_fold_state(const pp_work *w, const pp_body *body, uint32_t f, void **state);
 enum { PP_MOST_FOLDED = 8 }; /* folds of a body that machine code may do */
 
 /* interp_load.c, interp_store.c, interp_walk.c */

@@ -38,6 +38,7 @@ static uint64_t hash_fold(uint64_t h, const pp_loop_fold *f)
 {
     const pp_fold *fold = f->fold;
     h = pp_hash_mix(h, (uint64_t)fold->n_states << 16 | (uint64_t)fold->n_inputs << 8 | fold->position);
+    h = pp_hash_mix(h, f->columns ? f->fresh : PP_NONE);
     const bool scan = fold->law == PP_LAW_SCAN;
     h = pp_hash_mix(h, (uint64_t)(scan || fold->position ? f->first : PP_NONE) << 1 | scan);
     for (unsigned s = 0; scan && s < fold->n_states; s++) h = pp_hash_mix(h, f->carry[s]);
@@ -72,7 +73,8 @@ static ppto_status check_streams(const pp_verify *v, const pp_stream *stream, ui
     const char *part = output ? "output" : "input";
     for (uint32_t i = 0; i < n; i++, stream++) {
         if (stream->dtype > PPTO_F64) return pp_verify_fail(v, part, i, "no such dtype");
-        if (stream->kind > PP_STREAM_ROW) return pp_verify_fail(v, part, i, "no such kind");
+        if (stream->kind > (output ? PP_STREAM_COLUMN : PP_STREAM_ROW))
+            return pp_verify_fail(v, part, i, "no such kind");
         if (!output && (stream->canonical || stream->around))
             return pp_verify_fail(v, part, i, "marked as an output");
     }
@@ -114,9 +116,14 @@ static ppto_status check_instr(const pp_verify *v, const pp_loop *loop, uint32_t
     return PPTO_OK;
 }
 
+static bool is_stream(const pp_stream *streams, uint32_t n, uint32_t at, uint8_t kind, uint8_t dtype)
+{
+    return at < n && streams[at].kind == kind && streams[at].dtype == dtype;
+}
+
 static bool is_row(const pp_stream *streams, uint32_t n, uint32_t at, uint8_t dtype)
 {
-    return at < n && streams[at].kind == PP_STREAM_ROW && streams[at].dtype == dtype;
+    return is_stream(streams, n, at, PP_STREAM_ROW, dtype);
 }
 
 static ppto_status check_fold(const pp_verify *v, const pp_loop *loop, uint32_t at)
@@ -125,8 +132,9 @@ static ppto_status check_fold(const pp_verify *v, const pp_loop *loop, uint32_t 
     const pp_fold *fold = f->fold;
     if (fold == NULL || fold->law > PP_LAW_SCAN || fold->join == NULL ||
         (fold->lift == NULL && !fold->joined))
-        return pp_verify_fail(v, "fold", at, "not of the lane law");
-    if (fold->law != loop->folds[0].fold->law) return pp_verify_fail(v, "fold", at, "of another law");
+        return pp_verify_fail(v, "fold", at, "of no law");
+    if (fold->law != loop->folds[0].fold->law || f->columns != loop->folds[0].columns)
+        return pp_verify_fail(v, "fold", at, "of another law");
     if (fold->n_states < 1 || fold->n_states > 4 || fold->n_inputs > 4 ||
         (fold->joined ? fold->n_inputs != fold->n_states || fold->position
                       : fold->lift->n_params != fold->n_inputs + (fold->position ? 1u : 0u)))
@@ -138,11 +146,14 @@ static ppto_status check_fold(const pp_verify *v, const pp_loop *loop, uint32_t 
             return pp_verify_fail(v, "fold", at, "no such value");
     }
     for (unsigned s = 0; s < fold->n_states; s++)
-        if (!is_row(loop->out, loop->n_out, f->out[s], fold->state[s]))
+        if (!is_stream(loop->out, loop->n_out, f->out[s], f->columns ? PP_STREAM_COLUMN : PP_STREAM_ROW,
+                       fold->state[s]))
             return pp_verify_fail(v, "fold", at, "no such output");
     const bool scan = fold->law == PP_LAW_SCAN;
     if ((scan || fold->position) && !is_row(loop->in, loop->n_in, f->first, PPTO_I64))
         return pp_verify_fail(v, "fold", at, "no such position");
+    if (f->columns && (scan || !is_row(loop->in, loop->n_in, f->fresh, PPTO_BOOL)))
+        return pp_verify_fail(v, "fold", at, "no word on where its block begins");
     for (unsigned s = 0; scan && s < fold->n_states; s++)
         if (!is_row(loop->in, loop->n_in, f->carry[s], fold->state[s]))
             return pp_verify_fail(v, "fold", at, "no such carry");
@@ -188,19 +199,22 @@ static void print_streams(const char *title, const pp_stream *stream, uint32_t n
 {
     for (uint32_t i = 0; i < n; i++, stream++)
         pp_text_add(out, "%s %u: %s%s%s%s\n", title, i, ppto_dtype_name((ppto_dtype)stream->dtype),
-                    stream->kind == PP_STREAM_ROW ? " a row" : "", stream->canonical ? " canonical" : "",
-                    stream->around ? " around" : "");
+                    stream->kind == PP_STREAM_ROW      ? " a row"
+                    : stream->kind == PP_STREAM_COLUMN ? " a column"
+                                                       : "",
+                    stream->canonical ? " canonical" : "", stream->around ? " around" : "");
 }
 
 static void print_fold(const pp_loop_fold *f, pp_text *out)
 {
     const pp_fold *fold = f->fold;
-    pp_text_add(out, fold->law == PP_LAW_SCAN ? "    scan" : "    fold");
+    pp_text_add(out, fold->law == PP_LAW_SCAN ? "    scan" : f->columns ? "    fold columns" : "    fold");
     if (!fold->joined) pp_text_add(out, " lift %s", fold->lift->name);
     if (fold->step != NULL) pp_text_add(out, " step %s", fold->step->name);
     pp_text_add(out, " join %s:", fold->join->name);
     for (unsigned i = 0; i < fold->n_inputs; i++) pp_text_add(out, " v%u", f->input[i]);
     if (fold->position || fold->law == PP_LAW_SCAN) pp_text_add(out, " from in %u", f->first);
+    if (f->columns) pp_text_add(out, " fresh in %u", f->fresh);
     for (unsigned s = 0; fold->law == PP_LAW_SCAN && s < fold->n_states; s++)
         pp_text_add(out, "%s %u", s == 0 ? " after in" : ",", f->carry[s]);
     for (unsigned s = 0; s < fold->n_states; s++) pp_text_add(out, "%s %u", s == 0 ? " to" : ",", f->out[s]);

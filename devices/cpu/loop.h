@@ -22,8 +22,9 @@
 
 typedef enum pp_stream_kind {
     PP_STREAM_FULL, /* columns are neighbours; rows `pitch` bytes apart (0: all rows are the same one) */
-    PP_STREAM_ROW   /* one element a row, `pitch` bytes apart (inputs, 0: one for the tile); outputs: of folds
+    PP_STREAM_ROW,  /* one element a row, `pitch` bytes apart (inputs, 0: one for the tile); outputs: of folds
                      */
+    PP_STREAM_COLUMN /* outputs: a state for each column, neighbours; read and written, has no pitch */
 } pp_stream_kind;
 
 typedef struct pp_stream {
@@ -33,13 +34,17 @@ typedef struct pp_stream {
 } pp_stream;
 
 /* A fold of values, or a scan. By the lane law: every row of the tile is one block (at most PP_LANE_BLOCK
- * columns), and its joined state goes to the outputs. Nothing goes around the caches in a loop with such
- * folds. */
+ * columns), and its joined state goes to the outputs. By the row law, of all folds of the loop or of none:
+ * the rows of the tile are some of a block, one after the other, and go into the state of each column.
+ * Nothing goes around the caches in a loop with folds of either law. */
 typedef struct pp_loop_fold {
     const pp_fold *fold; /* its own input[] is not looked at */
     uint32_t input[4];   /* instructions */
-    uint32_t out[4];     /* outputs of kind ROW, one per state */
-    uint32_t first;      /* position: input of kind ROW, i64: that of the first column; else PP_NONE */
+    uint32_t out[4];     /* outputs of kind ROW (by columns: COLUMN), one per state */
+    uint32_t first; /* position: input of kind ROW, i64: that of the first column (by columns: of the first
+                       row); else PP_NONE */
+    bool columns;   /* by the row law */
+    uint32_t fresh; /* by columns: input of kind ROW, bool: the first row begins the block, and is lifted */
     /* Law SCAN, of all folds of the loop or of none: every row is a block of the scan law, its inputs come
      * before what reads it. `out` takes the states after the last column. */
     uint32_t carry[4]; /* inputs of kind ROW: the states of the blocks before, unless `first` (always there)
@@ -76,7 +81,7 @@ typedef void (*pp_loop_fn)(size_t rows, size_t cols, const pp_stream_at *in, con
 
 /* What a generator offers: the only symbol of its module, `pp_generator_module`, is one. All may be called
  * from any thread, open and compile one at a time. A module is never closed. */
-#define PP_GENERATOR_ABI 4u
+#define PP_GENERATOR_ABI 5u
 typedef struct pp_generator {
     uint32_t abi;     /* PP_GENERATOR_ABI of the module; others are refused */
     const char *name; /* "LLVM 19.1.7": its text is part of the key of the disk cache */

@@ -128,7 +128,8 @@ static bool same_folds(const pp_loop_fold *a, const pp_loop_fold *b, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         const pp_fold *f = a[i].fold;
-        if (!same_fold(f, b[i].fold) || a[i].first != b[i].first ||
+        if (!same_fold(f, b[i].fold) || a[i].first != b[i].first || a[i].columns != b[i].columns ||
+            (a[i].columns && a[i].fresh != b[i].fresh) ||
             memcmp(a[i].input, b[i].input, f->n_inputs * sizeof a[i].input[0]) != 0 ||
             memcmp(a[i].out, b[i].out, f->n_states * sizeof a[i].out[0]) != 0)
             return false;

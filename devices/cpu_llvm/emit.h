@@ -164,7 +164,7 @@ void pp_emit_store_one(pp_emit *e, const pp_stream *stream, LLVMValueRef at, LLV
 
 typedef struct pp_emit_fold {
     const pp_loop_fold *at;
-    LLVMValueRef lanes[4]; /* per state: its PP_LANES lanes, on the stack */
+    LLVMValueRef lanes[4]; /* per state: its PP_LANES lanes on the stack (by columns: a vector, of a part) */
 } pp_emit_fold;
 
 void pp_emit_fold_start(pp_emit *e, const pp_loop_fold *at, pp_emit_fold *out); /* in the entry block */

@@ -6,6 +6,8 @@
  *     fast    `unroll` whole vectors at a time, while there are so many
  *     part    the rest of the row
  *
+ * Where a loop folds by columns, a row here is a few rows at once (emit_column.c).
+ *
  * The first part is empty unless an output goes around the caches: then it reaches the alignment that such
  * stores need, and where that cannot be had the whole row goes by parts, with plain stores. A vector has as
  * many elements as the widest dtype of the code allows in one register. Whole vectors are taken one after the
@@ -16,7 +18,7 @@
 /* ---- a row --------------------------------------------------------------------------------------------- */
 
 typedef struct blocks {
-    LLVMBasicBlockRef row, fast_head, fast, rest, part, row_end;
+    LLVMBasicBlockRef fast_head, fast, rest, part, row_end;
 } blocks;
 
 static LLVMValueRef row_of(const pp_emit_writer *w, const pp_emit_place *p, LLVMValueRef r)
@@ -28,6 +30,7 @@ static LLVMValueRef row_of(const pp_emit_writer *w, const pp_emit_place *p, LLVM
 
 static void start_row(pp_emit_writer *w, LLVMValueRef r)
 {
+    w->r = r;
     for (uint32_t i = 0; i < w->loop->n_out; i++) w->out[i].row = row_of(w, &w->out[i], r);
     for (uint32_t i = 0; i < w->loop->n_in; i++) {
         const pp_stream *stream = &w->loop->in[i];
@@ -39,6 +42,20 @@ static void start_row(pp_emit_writer *w, LLVMValueRef r)
         if (!w->varies[at] && w->loop->code[at].op != PP_STORE)
             w->row[at] = pp_emit_instr(w->e, &w->pools, at, w->row, w->param);
     pp_emit_start_scans(w);
+}
+
+static void start_rows(pp_emit_writer *w, LLVMValueRef r)
+{
+    for (unsigned q = 0; q < w->down; q++)
+        start_row(&w->lines[q], q == 0 ? r : LLVMBuildAdd(w->e->build, r, pp_emit_count(w->e, q), ""));
+}
+
+/* A vector of the rows that are taken at once. */
+static void write_vectors(pp_emit_writer *w, LLVMValueRef c, LLVMValueRef part, unsigned vector)
+{
+    pp_emit_load_columns(w, c, part);
+    for (unsigned q = 0; q < w->down; q++) pp_emit_write_vector(&w->lines[q], c, part, vector);
+    pp_emit_store_columns(w, c, part);
 }
 
 /* Whether output i is aligned after `skip` elements. */
@@ -112,7 +129,7 @@ static void write_fast(pp_emit_writer *w, const blocks *b, LLVMValueRef head, LL
     pp_emit_turn_states(w, enter, true);
     LLVMValueRef at = c;
     for (unsigned u = 0; u < w->unroll; u++) {
-        pp_emit_write_vector(w, at, NULL, u);
+        write_vectors(w, at, NULL, u);
         at = LLVMBuildAdd(build, c, pp_emit_count(w->e, (uint64_t)(u + 1) * w->e->lanes), "");
     }
     const LLVMBasicBlockRef end = LLVMGetInsertBlock(build);
@@ -136,7 +153,7 @@ static void write_masked(pp_emit_writer *w, LLVMValueRef c, LLVMValueRef left)
         n = LLVMBuildSelect(e->build, LLVMBuildICmp(e->build, LLVMIntSLT, n, zero, ""), zero, n, "");
         n = pp_emit_at_most(e, n, lanes);
         e->active = pp_emit_first_lanes(e, n);
-        pp_emit_write_vector(w, LLVMBuildAdd(e->build, c, first, ""), n, v);
+        write_vectors(w, LLVMBuildAdd(e->build, c, first, ""), n, v);
         e->active = NULL;
     }
 }
@@ -161,13 +178,20 @@ static void write_part(pp_emit_writer *w, const blocks *b, LLVMValueRef c, LLVMV
     incoming(head, next, turn);
 }
 
-static void write_row(pp_emit_writer *w, const blocks *b, LLVMValueRef r)
+void pp_emit_write_row(pp_emit_writer *w, LLVMValueRef r)
 {
     const LLVMBuilderRef build = w->e->build;
     const LLVMValueRef zero = pp_emit_count(w->e, 0);
-    start_row(w, r);
+    const blocks made = {.fast_head = pp_emit_block(w->e, "fast_head"),
+                         .fast = pp_emit_block(w->e, "fast"),
+                         .rest = pp_emit_block(w->e, "rest"),
+                         .part = pp_emit_block(w->e, "part"),
+                         .row_end = pp_emit_block(w->e, "row_end")},
+                 *b = &made;
+    start_rows(w, r);
     w->fast_end = w->cols;
-    const uint64_t least = w->scans != NULL ? PP_SCAN_GROUP : w->loop->n_folds > 0 ? PP_LANES : 0;
+    const bool lanes = w->loop->n_folds > 0 && !w->columns;
+    const uint64_t least = w->scans != NULL ? PP_SCAN_GROUP : lanes ? PP_LANES : 0;
     LLVMValueRef peel = pp_emit_at_most(w->e, w->cols, pp_emit_count(w->e, least));
     if (w->around) peel = write_peel(w, peel);
     const LLVMBasicBlockRef start = LLVMGetInsertBlock(build);
@@ -181,6 +205,7 @@ static void write_row(pp_emit_writer *w, const blocks *b, LLVMValueRef r)
     LLVMBuildCondBr(build, LLVMBuildICmp(build, LLVMIntULT, rest, w->cols, ""), b->part, b->row_end);
     incoming(c, rest, b->rest), incoming(limit, w->cols, b->rest);
     write_part(w, b, c, limit, head);
+    LLVMPositionBuilderAtEnd(build, b->row_end);
 }
 
 /* ---- the function -------------------------------------------------------------------------------------- */
@@ -221,30 +246,20 @@ static void start_function(pp_emit_writer *w)
     read_places(w, w->out, w->loop->n_out, LLVMGetParam(e->function, 3));
 }
 
-static void write_function(pp_emit_writer *w)
+static void write_rows(pp_emit_writer *w)
 {
     pp_emit *e = w->e;
-    start_function(w);
-    const LLVMBasicBlockRef entry = LLVMGetInsertBlock(e->build);
-    const blocks b = {.row = pp_emit_block(e, "row"),
-                      .fast_head = pp_emit_block(e, "fast_head"),
-                      .fast = pp_emit_block(e, "fast"),
-                      .rest = pp_emit_block(e, "rest"),
-                      .part = pp_emit_block(e, "part"),
-                      .row_end = pp_emit_block(e, "row_end")};
-    const LLVMBasicBlockRef end = pp_emit_block(e, "end");
-    LLVMBuildBr(e->build, b.row);
-    const LLVMValueRef r = phi_at(w, b.row);
-    incoming(r, pp_emit_count(w->e, 0), entry);
-    write_row(w, &b, r);
-    LLVMPositionBuilderAtEnd(e->build, b.row_end);
+    const LLVMBasicBlockRef entry = LLVMGetInsertBlock(e->build), row = pp_emit_block(e, "row");
+    LLVMBuildBr(e->build, row);
+    const LLVMValueRef r = phi_at(w, row);
+    incoming(r, pp_emit_count(e, 0), entry);
+    pp_emit_write_row(w, r);
     pp_emit_end_folds(w);
-    const LLVMBasicBlockRef last = LLVMGetInsertBlock(e->build);
-    const LLVMValueRef next = LLVMBuildAdd(e->build, r, pp_emit_count(w->e, 1), "");
-    LLVMBuildCondBr(e->build, LLVMBuildICmp(e->build, LLVMIntULT, next, w->rows, ""), b.row, end);
+    const LLVMBasicBlockRef last = LLVMGetInsertBlock(e->build), end = pp_emit_block(e, "end");
+    const LLVMValueRef next = LLVMBuildAdd(e->build, r, pp_emit_count(e, 1), "");
+    LLVMBuildCondBr(e->build, LLVMBuildICmp(e->build, LLVMIntULT, next, w->rows, ""), row, end);
     incoming(r, next, last);
     LLVMPositionBuilderAtEnd(e->build, end);
-    LLVMBuildRetVoid(e->build);
 }
 
 static bool find_room(pp_emit_writer *w, pp_arena *arena)
@@ -270,9 +285,20 @@ static bool scans(const pp_loop *loop)
     return loop->n_folds > 0 && loop->folds[0].fold->law == PP_LAW_SCAN;
 }
 
+static void write_function(pp_emit_writer *w, pp_arena *arena)
+{
+    pp_emit_find_varying(w);
+    start_function(w);
+    if (w->columns)
+        pp_emit_write_columns(w, arena);
+    else
+        write_rows(w);
+    LLVMBuildRetVoid(w->e->build);
+}
+
 void pp_emit_loop(pp_emit *e)
 {
-    pp_emit_writer w = {.e = e, .loop = e->loop, .pools = pp_loop_pools(e->loop)};
+    pp_emit_writer w = {.e = e, .loop = e->loop, .pools = pp_loop_pools(e->loop), .lines = &w, .down = 1};
     pp_emit_weight sum;
     pp_arena arena = {0};
     pp_emit_weigh(e->loop, &sum);
@@ -282,12 +308,12 @@ void pp_emit_loop(pp_emit *e)
         w.scans = pp_arena_alloc(&arena, e->loop->n_folds * sizeof *w.scans);
         if (w.scans == NULL) pp_emit_fail(e, PPTO_E_NOMEM, "no memory");
     }
+    w.columns = e->loop->n_folds > 0 && e->loop->folds[0].columns;
     pp_emit_choose_unroll(&w, &sum);
     for (uint32_t i = 0; i < e->loop->n_out; i++)
         w.around = w.around || (e->loop->out[i].around && (w.scans != NULL || e->loop->n_folds == 0));
     if (e->status == PPTO_OK && find_room(&w, &arena)) {
-        pp_emit_find_varying(&w);
-        write_function(&w);
+        write_function(&w, &arena);
     } else {
         pp_emit_fail(e, PPTO_E_NOMEM, "no memory");
     }

@@ -6,7 +6,8 @@
 /* ---- what the code says -------------------------------------------------------------------------------- */
 
 /* Long code overlaps enough by itself; branches of cold regions cut it anyway. With folds, a copy of the code
- * for every vector of lanes keeps all states in registers, where both are few enough. */
+ * for every vector of lanes keeps all states in registers, where both are few enough. By columns rows are
+ * taken together, not vectors: their states go to registers and back once for all of them. */
 void pp_emit_choose_unroll(pp_emit_writer *w, const pp_emit_weight *sum)
 {
     enum { MOST_ROWS = 128 };
@@ -15,6 +16,11 @@ void pp_emit_choose_unroll(pp_emit_writer *w, const pp_emit_weight *sum)
     w->together = w->scans != NULL ? PP_SCAN_GROUP / w->e->lanes : 1;
     if (w->unroll < w->together) w->unroll = w->together;
     if (sum->states == 0 || w->scans != NULL) return;
+    if (w->columns) {
+        w->down = sum->cold > 0 || sum->rows > 40 ? 1 : sum->rows > 12 ? 2 : 4;
+        w->unroll = 1;
+        return;
+    }
     w->registers = sum->cold == 0 && sum->rows * vectors <= MOST_ROWS &&
                    sum->states * vectors <= w->e->target->registers / 2;
     if (w->registers || w->unroll > vectors) w->unroll = vectors;
@@ -94,7 +100,10 @@ static void store_results(pp_emit_writer *w, LLVMValueRef c, LLVMValueRef part)
 static void fold_inputs(const pp_emit_writer *w, const pp_loop_fold *at, LLVMValueRef c, pp_emit_value *in)
 {
     for (unsigned i = 0; i < at->fold->n_inputs; i++) in[i] = w->value[at->input[i]];
-    if (at->fold->position) in[at->fold->n_inputs].at = pp_emit_positions(w->e, w->param[at->first].at, c);
+    if (!at->fold->position) return;
+    const LLVMValueRef first = w->param[at->first].at;
+    in[at->fold->n_inputs].at = w->columns ? LLVMBuildAdd(w->e->build, first, pp_emit_splat(w->e, w->r), "")
+                                           : pp_emit_positions(w->e, first, c);
 }
 
 static pp_emit_value *state_of(const pp_emit_writer *w, uint32_t fold, unsigned vector)
@@ -107,7 +116,9 @@ static void write_folds(pp_emit_writer *w, LLVMValueRef c, LLVMValueRef part, un
     for (uint32_t i = 0; w->scans == NULL && i < w->loop->n_folds; i++) {
         pp_emit_value in[5] = {{0}};
         fold_inputs(w, w->folds[i].at, c, in);
-        if (part != NULL)
+        if (w->columns)
+            pp_emit_step_columns(w, i, in);
+        else if (part != NULL)
             pp_emit_fold_part(w->e, &w->folds[i], c, in);
         else if (w->registers)
             pp_emit_state_step(w->e, w->folds[i].at, state_of(w, i, vector), in, state_of(w, i, vector));

@@ -24,11 +24,16 @@ typedef struct pp_emit_writer {
     bool around;          /* some output goes around the caches */
     unsigned unroll;
     pp_emit_fold *folds;
-    bool registers;             /* lanes of folds stay in registers while whole vectors are taken: */
-    pp_emit_value (*state)[4];  /* [fold][vector], */
-    pp_emit_value (*turned)[4]; /* and what they are at the head of the loop */
-    pp_emit_scan *scans;        /* per fold, where they are scans */
-    unsigned together;          /* vectors that masks take at once: those of a group of a scan, or one */
+    bool registers;               /* lanes of folds stay in registers while whole vectors are taken: */
+    pp_emit_value (*state)[4];    /* [fold][vector], */
+    pp_emit_value (*turned)[4];   /* and what they are at the head of the loop */
+    pp_emit_scan *scans;          /* per fold, where they are scans */
+    unsigned together;            /* vectors that masks take at once: those of a group of a scan, or one */
+    bool columns;                 /* folds are by columns: */
+    struct pp_emit_writer *lines; /* of the rows that are taken at once, each its own streams and values; */
+    unsigned down;                /* so many. Else it is this one alone. */
+    LLVMValueRef r;               /* the row of a line */
+    LLVMValueRef *begins; /* per fold: whether the row begins a block (a bool vector); NULL: none does */
     LLVMValueRef rows, cols;
     LLVMValueRef fast_end; /* whole vectors end here, at the latest */
 } pp_emit_writer;
@@ -61,5 +66,22 @@ void pp_emit_move_states(pp_emit_writer *w, bool load);
 void pp_emit_turn_states(pp_emit_writer *w, LLVMBasicBlockRef from, bool first);
 /* At the end of a row: its states go to their outputs. */
 void pp_emit_end_folds(pp_emit_writer *w);
+
+/* ---- emit_loop.c -----------------------------------------------------------------------------------------
+ */
+
+/* Row r, or `down` rows from r on, where the builder stands; leaves it where they end. */
+void pp_emit_write_row(pp_emit_writer *w, LLVMValueRef r);
+
+/* ---- emit_column.c ---------------------------------------------------------------------------------------
+ */
+
+/* All rows of a loop that folds by columns, where the builder stands; leaves it behind them. */
+void pp_emit_write_columns(pp_emit_writer *w, pp_arena *arena);
+/* The states of the columns from c on to registers and back; of a loop without such folds: nothing. */
+void pp_emit_load_columns(pp_emit_writer *w, LLVMValueRef c, LLVMValueRef part);
+void pp_emit_store_columns(const pp_emit_writer *w, LLVMValueRef c, LLVMValueRef part);
+/* An element of each column into the states in registers. in: of fold `fold`, its inputs and positions. */
+void pp_emit_step_columns(pp_emit_writer *w, uint32_t fold, const pp_emit_value *in);
 
 #endif

@@ -304,6 +304,7 @@ static int draw(fz_maker *m)
         {1, FZ_OUTER, draw_product},
         {1, FZ_TENSORDOT, draw_long},
         {4, FZ_MATMUL, fz_make_chain},
+        {4, FZ_REDUCE, fz_make_folded},
     };
     int sum = 0, k, i = 0, before = m->p->n;
     for (size_t t = 0; t < sizeof table / sizeof *table; t++) sum += table[t].weight;

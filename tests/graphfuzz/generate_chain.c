@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Products with row stages behind them and further products behind those: rare where every operator is drawn
  * by itself, and one kernel (graph/fuse_chain.c). What is drawn between them is whatever keeps the rows:
- * operators by element, with broadcast operands, and softmax, norms, folds and scans along the last axis. */
+ * operators by element, with broadcast operands, and softmax, norms, folds and scans along the last axis.
+ * And folds and scans of matrices behind operators by element, along either axis: wide enough for the forms
+ * that short rows and few columns do not take. */
 #include "generate_parts.h"
 
 static int64_t draw_size(fz_maker *m, int most)
@@ -63,4 +65,30 @@ int fz_make_chain(fz_maker *m, fz_node *unused)
         if (made < 0) return node;
     }
     return made;
+}
+
+static int add_fold(fz_maker *m, int node)
+{
+    fz_node n = {.op = fz_chance(m, 85) ? FZ_REDUCE : FZ_SCAN, .n_args = 1, .n_ints = 1};
+    n.arg[0] = node;
+    n.ints[0] = fz_below(&m->r, 2);
+    n.variant = fz_below(&m->r, n.op == FZ_SCAN ? 4 : fz_reduction_n);
+    return fz_append(m, &n);
+}
+
+int fz_make_folded(fz_maker *m, fz_node *unused)
+{
+    static const ppto_dtype dtypes[] = {PPTO_F32, PPTO_F32, PPTO_F64, PPTO_I32};
+    fz_type t = {.dtype = dtypes[fz_below(&m->r, 4)], .rank = 2};
+    (void)unused;
+    t.size[0] = 1 + fz_below(&m->r, 150);
+    t.size[1] = 20 + fz_below(&m->r, 110);
+    int node = fz_new_input(m, t), made = node;
+    for (int left = 1 + fz_below(&m->r, 3); made >= 0 && left > 0; left--) {
+        made = add_map(m, node);
+        if (made >= 0) node = made;
+    }
+    if (node < 0) return -1;
+    made = add_fold(m, node);
+    return made >= 0 ? made : node;
 }

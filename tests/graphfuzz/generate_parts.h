@@ -32,5 +32,6 @@ int fz_make_movement(fz_maker *m, fz_node *n);
 int fz_make_join(fz_maker *m, fz_node *n);
 int fz_make_take(fz_maker *m, fz_node *n);
 int fz_make_chain(fz_maker *m, fz_node *n);
+int fz_make_folded(fz_maker *m, fz_node *n);
 
 #endif

@@ -51,6 +51,16 @@ static size_t size_of(uint8_t dtype)
     return ppto_dtype_size((ppto_dtype)dtype);
 }
 
+static size_t cols_of(const data *d, const pp_stream *stream)
+{
+    return stream->kind == PP_STREAM_ROW ? 1 : d->cols;
+}
+
+static size_t rows_of(const data *d, const pp_stream *stream)
+{
+    return stream->kind == PP_STREAM_COLUMN ? 1 : d->rows;
+}
+
 /* ---- data ---------------------------------------------------------------------------------------------- */
 
 /* Rows apart by at least their own bytes, or (inputs) all the same; the last element ends at the area's end
@@ -58,12 +68,12 @@ static size_t size_of(uint8_t dtype)
 static bool place(lf_random *random, const data *d, const pp_stream *stream, bool output, area *pages,
                   pp_stream_at *at)
 {
-    const size_t size = size_of(stream->dtype), cols = stream->kind == PP_STREAM_ROW ? 1 : d->cols;
+    const size_t size = size_of(stream->dtype), cols = cols_of(d, stream);
     size_t pitch = cols * size + (lf_below(random, 2) ? lf_below(random, 40) : 0);
     const size_t after = lf_below(random, 3) == 0 ? 64 : lf_below(random, 3) == 0 ? lf_below(random, 70) : 0;
     char *end;
     if (!output && lf_below(random, 5) == 0) pitch = 0;
-    const size_t bytes = (d->rows - 1) * pitch + cols * size;
+    const size_t bytes = (rows_of(d, stream) - 1) * pitch + cols * size;
     if (!area_make(bytes + after, pages, &end)) return false;
     *at = (pp_stream_at){end - after - bytes, (int64_t)pitch};
     return true;
@@ -71,9 +81,9 @@ static bool place(lf_random *random, const data *d, const pp_stream *stream, boo
 
 static void fill(lf_random *random, const data *d, const pp_stream *stream, const pp_stream_at *at)
 {
-    const size_t size = size_of(stream->dtype), cols = stream->kind == PP_STREAM_ROW ? 1 : d->cols;
-    for (size_t r = 0; r < d->rows; r++)
-        for (size_t c = 0; c < cols; c++) {
+    const size_t size = size_of(stream->dtype);
+    for (size_t r = 0; r < rows_of(d, stream); r++)
+        for (size_t c = 0; c < cols_of(d, stream); c++) {
             const uint64_t bits = lf_element(random, (ppto_dtype)stream->dtype);
             memcpy(at->at + (int64_t)r * at->pitch + c * size, &bits, size);
         }
@@ -108,10 +118,12 @@ static bool data_make(lf_random *random, const pp_loop *loop, data *d)
         if (!place(random, d, &loop->in[i], false, &d->in[i], &d->in_at[i])) return false;
         fill(random, d, &loop->in[i], &d->in_at[i]);
     }
-    for (uint32_t i = 0; i < loop->n_out; i++)
+    for (uint32_t i = 0; i < loop->n_out; i++) {
         if (!in_place(random, loop, d, i, &used) &&
             !place(random, d, &loop->out[i], true, &d->out[i], &d->out_at[i]))
             return false;
+        if (loop->out[i].kind == PP_STREAM_COLUMN) fill(random, d, &loop->out[i], &d->out_at[i]);
+    }
     return true;
 }
 
@@ -205,6 +217,11 @@ typedef struct folding { /* of one row */
     uint32_t scanned; /* scans of this element that are done */
 } folding;
 
+static bool by_columns(const pp_loop *loop)
+{
+    return loop->n_folds > 0 && loop->folds[0].columns;
+}
+
 static bool scans(const pp_loop *loop)
 {
     return loop->n_folds > 0 && loop->folds[0].fold->law == PP_LAW_SCAN;
@@ -216,7 +233,7 @@ static void fold_inputs(const pp_loop_fold *fold, const data *d, size_t r, size_
     for (unsigned k = 0; k < fold->fold->n_inputs; k++) in[k] = value[fold->input[k]];
     if (!fold->fold->position) return;
     const pp_stream_at *at = &d->in_at[fold->first];
-    in[fold->fold->n_inputs] = read_element(at->at + (int64_t)r * at->pitch, 8) + c;
+    in[fold->fold->n_inputs] = read_element(at->at + (int64_t)r * at->pitch, 8) + (fold->columns ? r : c);
 }
 
 /* ---- scans, by their law ------------------------------------------------------------------------------- */
@@ -263,6 +280,36 @@ static void scan_up_to(const pp_loop *loop, const data *d, uint32_t most, size_t
         scan_element(loop, d, f->scanned, r, c, value, &f->scan[f->scanned]);
 }
 
+/* ---- folds by columns ---------------------------------------------------------------------------------- */
+
+static uint64_t *state_at(const data *d, uint32_t out, size_t c)
+{
+    return &d->expected[out * d->rows * d->cols + c];
+}
+
+/* What is there before the first row. */
+static void read_columns(const pp_loop *loop, const data *d)
+{
+    for (uint32_t i = 0; i < loop->n_out; i++) {
+        const size_t size = size_of(loop->out[i].dtype);
+        for (size_t c = 0; loop->out[i].kind == PP_STREAM_COLUMN && c < d->cols; c++)
+            *state_at(d, i, c) = read_element(d->out_at[i].at + c * size, size);
+    }
+}
+
+/* The element of row r into its column: fold_in, of the first element and a lane's later ones. */
+static void column_in(const pp_loop *loop, const data *d, uint32_t at, size_t r, size_t c,
+                      const uint64_t *value)
+{
+    const pp_loop_fold *f = &loop->folds[at];
+    const bool fresh = read_element(d->in_at[f->fresh].at, 1) != 0;
+    uint64_t in[5] = {0}, lane[PP_LANES][4] = {{0}};
+    fold_inputs(f, d, r, c, value, in);
+    for (unsigned s = 0; s < f->fold->n_states; s++) lane[0][s] = *state_at(d, f->out[s], c);
+    fold_in(f->fold, fresh && r == 0 ? 0 : PP_LANES, in, lane);
+    for (unsigned s = 0; s < f->fold->n_states; s++) *state_at(d, f->out[s], c) = lane[0][s];
+}
+
 /* ---- a row --------------------------------------------------------------------------------------------- */
 
 static void fold_element(const pp_loop *loop, const data *d, size_t r, size_t c, const uint64_t *value,
@@ -271,6 +318,10 @@ static void fold_element(const pp_loop *loop, const data *d, size_t r, size_t c,
     for (uint32_t i = 0; i < loop->n_folds; i++) {
         const pp_loop_fold *fold = &loop->folds[i];
         uint64_t in[5] = {0};
+        if (fold->columns) {
+            column_in(loop, d, i, r, c, value);
+            continue;
+        }
         fold_inputs(fold, d, r, c, value, in);
         fold_in(fold->fold, c, in, f->lane[i]);
     }
@@ -278,7 +329,7 @@ static void fold_element(const pp_loop *loop, const data *d, size_t r, size_t c,
 
 static void end_row(const pp_loop *loop, const data *d, size_t r, folding *f)
 {
-    for (uint32_t i = 0; i < loop->n_folds; i++) {
+    for (uint32_t i = 0; i < loop->n_folds && !by_columns(loop); i++) {
         const pp_fold *fold = loop->folds[i].fold;
         const uint64_t *state = scans(loop) ? f->scan[i].out : f->lane[i][0];
         if (!scans(loop)) join_all(fold, d->cols < PP_LANES ? d->cols : PP_LANES, f->lane[i]);
@@ -290,6 +341,7 @@ static void end_row(const pp_loop *loop, const data *d, size_t r, folding *f)
 static void expect(const pp_loop *loop, const data *d)
 {
     folding f = {0};
+    read_columns(loop, d);
     for (size_t r = 0; r < d->rows; r++, end_row(loop, d, r - 1, &f))
         for (size_t c = 0; c < d->cols; c++) {
             uint64_t value[LF_MAX_CODE] = {0};
@@ -325,7 +377,7 @@ static bool agrees(const pp_stream *stream, uint64_t got, uint64_t wanted)
 
 static const char *check_row(const pp_loop *loop, const data *d, uint32_t i, size_t r, char *text)
 {
-    const size_t cols = loop->out[i].kind == PP_STREAM_ROW ? 1 : d->cols;
+    const size_t cols = cols_of(d, &loop->out[i]);
     const size_t size = size_of(loop->out[i].dtype), row_bytes = cols * size;
     const char *row = d->out_at[i].at + (int64_t)r * d->out_at[i].pitch;
     for (size_t c = 0; c < cols; c++) {
@@ -336,7 +388,7 @@ static const char *check_row(const pp_loop *loop, const data *d, uint32_t i, siz
                  d->rows, c, d->cols, got, wanted);
         return text;
     }
-    for (size_t k = row_bytes; r + 1 < d->rows && k < (size_t)d->out_at[i].pitch; k++)
+    for (size_t k = row_bytes; r + 1 < rows_of(d, &loop->out[i]) && k < (size_t)d->out_at[i].pitch; k++)
         if ((unsigned char)row[k] != PAD) {
             snprintf(text, 256, "output %u: a byte between its rows %zu and %zu was written", i, r, r + 1);
             return text;
@@ -355,7 +407,8 @@ const char *lf_compare(lf_random *random, const pp_loop *loop, pp_loop_fn fn, ch
     expect(loop, &d);
     fn(d.rows, d.cols, d.in_at, d.out_at);
     for (uint32_t i = 0; i < loop->n_out && wrong == NULL; i++)
-        for (size_t r = 0; r < d.rows && wrong == NULL; r++) wrong = check_row(loop, &d, i, r, text);
+        for (size_t r = 0; r < rows_of(&d, &loop->out[i]) && wrong == NULL; r++)
+            wrong = check_row(loop, &d, i, r, text);
     data_free(&d);
     return wrong;
 }

@@ -30,6 +30,7 @@ typedef struct lf_loop {
     pp_loop_fold folds[LF_MAX_FOLDS];
     pp_fold own[LF_MAX_FOLDS]; /* by the law of this loop */
     uint8_t law;
+    bool columns; /* folds are by columns */
 } lf_loop;
 
 /* What loops may call and fold by, borrowed. */

@@ -188,14 +188,16 @@ static void add_fold(lf_random *random, lf_loop *l, const pp_fold *fold)
     if (l->loop.n_folds > 0 && fold->law != l->folds[0].fold->law) return;
     if (fold->law == PP_LAW_SCAN && fold->joined) return;
     l->loop.n_folds++;
-    *f = (pp_loop_fold){.fold = fold, .first = PP_NONE};
+    *f = (pp_loop_fold){.fold = fold, .first = PP_NONE, .columns = l->columns};
     for (unsigned i = 0; i < fold->n_inputs; i++)
         f->input[i] = value_of(random, l, (ppto_dtype)(fold->joined ? fold->state[i] : fold->lift->param[i]));
     for (unsigned s = 0; s < fold->n_states; s++)
         f->out[s] = add_stream(l->out, &l->loop.n_out,
                                (pp_stream){.dtype = fold->state[s],
-                                           .kind = PP_STREAM_ROW,
-                                           .canonical = lf_below(random, 2) != 0});
+                                           .kind = l->columns ? PP_STREAM_COLUMN : PP_STREAM_ROW,
+                                           .canonical = !l->columns && lf_below(random, 2) != 0});
+    if (l->columns)
+        f->fresh = add_stream(l->in, &l->loop.n_in, (pp_stream){.dtype = PPTO_BOOL, .kind = PP_STREAM_ROW});
     if (fold->law == PP_LAW_SCAN)
         add_scanned(l, l->loop.n_folds - 1);
     else if (fold->position)
@@ -241,7 +243,8 @@ void lf_make(lf_random *random, const lf_library *library, lf_loop *l)
     }
     const uint32_t folds =
         lf_below(random, 3) == 0 && library->n_folds > 0 ? 1 + lf_below(random, LF_MAX_FOLDS) : 0;
-    l->law = lf_below(random, 2) ? PP_LAW_SCAN : PP_LAW_FOLD;
+    l->law = lf_below(random, 3) == 0 ? PP_LAW_SCAN : PP_LAW_FOLD;
+    l->columns = l->law == PP_LAW_FOLD && lf_below(random, 2);
     for (uint32_t i = 0; i < folds; i++) {
         l->own[i] = library->folds[lf_below(random, (uint32_t)library->n_folds)];
         l->own[i].law = l->law;

@@ -173,6 +173,33 @@ Test(loop, scans_print_and_verify_and_are_part_of_the_hash)
     }
 }
 
+Test(loop, folds_by_columns_print_and_verify_and_are_part_of_the_hash)
+{
+    for (int i = 0; i < 5; i++) {
+        sample s;
+        pp_loop_fold fold;
+        pp_text text = {0};
+        pp_error err = {0};
+        make_fold(&s, &fold);
+        const uint64_t hash = s.loop.hash;
+        pp_stream in[3];
+        memcpy(in, s.in, s.loop.n_in * sizeof *in);
+        in[2] = (pp_stream){.dtype = i == 1 ? PPTO_U8 : PPTO_BOOL, .kind = PP_STREAM_ROW};
+        s.loop.in = in, s.loop.n_in += i == 2 ? 0 : 1;
+        fold.columns = true, fold.fresh = 2;
+        s.out[0].kind = i == 3 ? PP_STREAM_ROW : PP_STREAM_COLUMN;
+        if (i == 4) in[0].kind = PP_STREAM_COLUMN;
+        s.loop.hash = pp_loop_hash(&s.loop);
+        cr_expect_neq(s.loop.hash, hash);
+        cr_expect_eq(pp_loop_verify(&s.loop, &err), i == 0 ? PPTO_OK : PPTO_E_INTERNAL, "case %d: %s", i,
+                     err.text);
+        if (i == 0) pp_loop_print(&s.loop, &text);
+        cr_expect(i > 0 || strstr(text.at, "fold columns lift same join plus: v4 fresh in 2 to 0") != NULL,
+                  "%s", text.at);
+        pp_text_free(&text);
+    }
+}
+
 Test(loop, verifier_refuses_folds_that_do_not_fit)
 {
     for (int i = 0; i < 5; i++) {
