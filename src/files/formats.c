@@ -18,6 +18,8 @@ static const struct {
                {".raw", PP_FORMAT_RAW},
                {".bin", PP_FORMAT_RAW}};
 
+enum { MOST_OF_NPZ = 65535 - 4 }; /* bytes of a name: with .npy their number has 16 bits */
+
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -231,13 +233,29 @@ static const char *ending_of(const char *path)
     return dot[n] == '\0' && n != 1 + 6 ? dot : "";
 }
 
+/* Whether an array of an archive that others can read may have the name; NULL is made up. */
+static ppto_status can_name(pp_format format, const char *name, pp_error *err)
+{
+    if (name == NULL || (format != PP_FORMAT_NPZ && format != PP_FORMAT_SAFETENSORS)) return PPTO_OK;
+    if (*name == '\0') return pp_fail(err, PPTO_E_VALUE, "the name of an array is empty");
+    if (!pp_text_is_utf8(name)) return pp_fail(err, PPTO_E_VALUE, "the name of an array is no UTF-8");
+    if (format == PP_FORMAT_NPZ && strlen(name) > MOST_OF_NPZ)
+        return pp_fail(err, PPTO_E_VALUE, "a name of more than %d bytes has no room in an NPZ file",
+                       MOST_OF_NPZ);
+    if (format == PP_FORMAT_SAFETENSORS && strcmp(name, "__metadata__") == 0)
+        return pp_fail(err, PPTO_E_VALUE, "no array of a safetensors file can have the name __metadata__");
+    return PPTO_OK;
+}
+
 ppto_status pp_files_can_write(const char *text, pp_error *err)
 {
     size_t length;
     const char *ending = ending_of(text);
-    if (format_of(text, &length) != PP_FORMAT_NPY || *ending == '\0' || strcmp(ending, ".npy") == 0 ||
-        pp_sink_flows(text))
-        return PPTO_OK;
+    pp_format format = format_of(text, &length);
+    if (format != PP_FORMAT_NPY)
+        return text[length] == ':' && text[length + 1] != '\0' ? can_name(format, text + length + 1, err)
+                                                               : PPTO_OK;
+    if (*ending == '\0' || strcmp(ending, ".npy") == 0 || pp_sink_flows(text)) return PPTO_OK;
     return pp_fail(err, PPTO_E_VALUE,
                    "the end of the name says the format, and %.20s is none: .npy, .npz, .safetensors, .raw "
                    "(.bin), or no ending for NPY",
@@ -270,6 +288,8 @@ ppto_status pp_files_save(const char *text, const pp_files_entry *entries, size_
         only.name = name.name;
         job.entries = &only;
     }
+    for (size_t i = 0; i < n && status == PPTO_OK; i++)
+        status = can_name(name.format, job.entries[i].name, err);
     if (status == PPTO_OK) status = pp_files_write_atomic(name.path, write_all, &job, watch, err);
     pp_file_name_free(&name);
     return status;

@@ -50,7 +50,8 @@ void pp_reader_close(pp_reader *reader);
 /* ---- writing ---- */
 
 /* Does the name say a format, or nothing? What others read as a text or a picture gets no array. returns
- * PPTO_OK; PPTO_E_VALUE for an ending that is no format, of what is no pipe */
+ * PPTO_OK; PPTO_E_VALUE for an ending that is no format, of what is no pipe, and for a name that no array of
+ * the archive can have: empty, no UTF-8, too long, __metadata__ */
 ppto_status pp_files_can_write(const char *text, pp_error *err);
 
 /* Writes arrays to a file that appears by rename (sink.h); all but archives hold one. A NAME in the text is

@@ -58,9 +58,11 @@ static ppto_status no_such_array(zip_t *zip, const char *name, uint64_t arrays, 
     pp_text text = {0};
     const char *comma = "";
     if (name != NULL) pp_text_add(&text, "there is no array %.200s in it", name);
-    if (name == NULL)
+    if (name == NULL && arrays != 0)
         pp_text_add(&text, "it holds %llu arrays, say which by :NAME", (unsigned long long)arrays);
-    pp_text_add(&text, "; there %s ", arrays == 0 ? "are none" : "are:");
+    pp_text_add(&text, arrays != 0    ? "; there are: "
+                       : name != NULL ? "; there are none"
+                                      : "it holds no array");
     for (zip_int64_t i = 0; i < zip_get_num_entries(zip, 0) && text.n < 1000; i++) {
         const char *own = zip_get_name(zip, (zip_uint64_t)i, 0);
         size_t n = array_name(own);

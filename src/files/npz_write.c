@@ -100,7 +100,8 @@ static ppto_status add(zip_t *zip, const pp_files_entry *entry, size_t number, p
     ppto_status status = PPTO_OK;
     if (from != NULL && index < 0) zip_source_free(from);
     if (index < 0 && from != NULL && zip_error_code_zip(zip_get_error(zip)) == ZIP_ER_EXISTS)
-        status = pp_fail(err, PPTO_E_VALUE, "two arrays have the name %.200s", entry->name);
+        status = pp_fail(err, PPTO_E_VALUE, "two arrays have the name %.*s",
+                         (int)(name.n < 204 ? name.n - 4 : 200), name.at);
     else if (index < 0)
         status = pp_zip_fail(err, from != NULL ? zip_get_error(zip) : &why);
     else if (zip_set_file_compression(zip, (zip_uint64_t)index, ZIP_CM_STORE, 0) != 0 ||

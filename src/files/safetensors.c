@@ -188,8 +188,8 @@ static ppto_status no_such_array(const header *h, const char *name, pp_error *er
 {
     pp_text text = {0};
     if (name != NULL) pp_text_add(&text, "there is no array %.200s in it", name);
-    if (name == NULL) pp_text_add(&text, "it holds %zu arrays, say which by :NAME", h->n);
-    pp_text_add(&text, "; there %s ", h->n == 0 ? "are none" : "are:");
+    if (name == NULL && h->n != 0) pp_text_add(&text, "it holds %zu arrays, say which by :NAME", h->n);
+    pp_text_add(&text, h->n != 0 ? "; there are: " : name != NULL ? "; there are none" : "it holds no array");
     for (size_t i = 0; i < h->n && text.n < 1000; i++)
         pp_text_add(&text, "%s%.100s", i != 0 ? ", " : "", h->entries[i].name);
     ppto_status status = pp_fail(err, PPTO_E_FORMAT, "%s", text.at != NULL ? text.at : "no such array");

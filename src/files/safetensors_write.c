@@ -25,12 +25,16 @@ typedef struct row {
     char text[24];
 } row;
 
+static const char *name_of(const row *r)
+{
+    return r->name != NULL ? r->name : r->text;
+}
+
 static int by_size_and_name(const void *a, const void *b)
 {
     const row *x = a, *y = b;
-    const char *left = x->name != NULL ? x->name : x->text, *right = y->name != NULL ? y->name : y->text;
     if (x->size != y->size) return x->size > y->size ? -1 : 1;
-    return strcmp(left, right);
+    return strcmp(name_of(x), name_of(y));
 }
 
 static ppto_status bytes_of(const pp_files_entry *e, size_t *bytes, pp_error *err)
@@ -49,7 +53,7 @@ static ppto_status add_row(const row *r, size_t *offset, const char *comma, pp_t
     if (!pp_add_size(*offset, bytes, &end) || end > INT64_MAX)
         return pp_fail(err, PPTO_E_SIZE, "the size of the arrays overflows");
     pp_text_add(head, "%s", comma);
-    pp_text_json(head, r->name != NULL ? r->name : r->text);
+    pp_text_json(head, name_of(r));
     pp_text_add(head, ":{\"dtype\":\"%s\",\"shape\":[", type_names[r->entry->dtype]);
     for (int d = 0; d < r->entry->rank; d++)
         pp_text_add(head, "%s%" PRId64, d != 0 ? "," : "", r->entry->shape[d]);
@@ -65,8 +69,8 @@ static ppto_status write_head(row *rows, size_t n, size_t *order, pp_text *head,
     pp_text_add(head, "%*s{", PREFIX, "");
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < i; k++)
-            if (rows[i].name != NULL && rows[k].name != NULL && strcmp(rows[i].name, rows[k].name) == 0)
-                return pp_fail(err, PPTO_E_VALUE, "two arrays have the name %.200s", rows[i].name);
+            if (strcmp(name_of(&rows[i]), name_of(&rows[k])) == 0)
+                return pp_fail(err, PPTO_E_VALUE, "two arrays have the name %.200s", name_of(&rows[i]));
         PP_TRY(add_row(&rows[i], &offset, i != 0 ? "," : "", head, err));
         order[i] = rows[i].at;
     }

@@ -169,6 +169,45 @@ Test(files_formats, what_cannot_be_written_leaves_the_old_file)
     cr_expect_neq(access("a.npy", F_OK), 0);
 }
 
+/* Names that no reader would find, or find twice: refused before anything is written, and when bound. */
+Test(files_formats, names_that_cannot_be_read_back_are_refused)
+{
+    static char longest[65532 + 1];
+    memset(longest, 'n', sizeof longest - 1);
+    const struct {
+        const char *path, *name, *words;
+    } cases[] = {{"a.npz", "", "is empty"},
+                 {"a.safetensors", "", "is empty"},
+                 {"a.npz", "k\xff", "no UTF-8"},
+                 {"a.safetensors", "k\xff", "no UTF-8"},
+                 {"a.safetensors", "__metadata__", "can have the name __metadata__"},
+                 {"a.npz", longest, "more than 65531 bytes"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const pp_files_entry entry = {cases[i].name, PPTO_U8, 1, shape_of_b, b};
+        static char text[sizeof longest + 32];
+        pp_error err = {0};
+        cr_expect_eq(pp_files_save(cases[i].path, &entry, 1, NULL, &err), PPTO_E_VALUE);
+        cr_expect(strstr(err.text, cases[i].words), "%zu: %s", i, err.text);
+        cr_expect_neq(access(cases[i].path, F_OK), 0);
+        snprintf(text, sizeof text, "%s:%s", cases[i].path, cases[i].name);
+        cr_expect(*cases[i].name == '\0' || pp_files_can_write(text, NULL) == PPTO_E_VALUE, "%zu", i);
+    }
+    longest[65531] = '\0';
+    const pp_files_entry fits = {longest, PPTO_U8, 1, shape_of_b, b};
+    cr_expect_eq(pp_files_save("a.npz", &fits, 1, NULL, NULL), PPTO_OK);
+    expect("a.npz", PPTO_OK, "");
+}
+
+Test(files_formats, a_name_that_is_made_up_counts_as_one)
+{
+    const pp_files_entry both[] = {{"arr_1", PPTO_U8, 1, shape_of_b, b}, {NULL, PPTO_U8, 1, shape_of_b, b}};
+    for (size_t i = 0; i < ARCHIVES; i++) {
+        pp_error err = {0};
+        cr_expect_eq(pp_files_save(archives[i], both, 2, NULL, &err), PPTO_E_VALUE);
+        cr_expect(strstr(err.text, "two arrays have the name arr_1"), "%s", err.text);
+    }
+}
+
 static ppto_status stop(PP_UNUSED const void *arg, pp_error *err)
 {
     return pp_fail(err, PPTO_E_CANCELLED, "enough");
@@ -326,7 +365,7 @@ Test(files_formats, safetensors_of_others_are_read)
     expect("t.safetensors:h", PPTO_E_DTYPE, "BF16, which is not supported");
     expect("t.safetensors", PPTO_E_FORMAT, "2 arrays, say which by :NAME; there are: h, w");
     put_safetensors("{}", 0);
-    expect("t.safetensors", PPTO_E_FORMAT, "0 arrays");
+    expect("t.safetensors", PPTO_E_FORMAT, "it holds no array");
 }
 
 Test(files_formats, safetensors_that_lie_are_refused)
