@@ -38,13 +38,14 @@ typedef struct pp_io_lane {
  * one. The flags of fd, O_NONBLOCK among them, are never changed. */
 struct pp_io_file {
     int fd;
-    bool stream;        /* no offsets: the position of fd */
-    bool goes_around;   /* pp_io_file_go_around */
-    int around;         /* where it does: the descriptor for that */
-    bool direct;        /* of the engine: a stream that cannot be waited for (a device, a file) */
-    uint8_t watched;    /* of the engine: directions (1 << op) that wait for the peer */
-    uint32_t running;   /* of the engine: pieces in flight */
-    pp_io_lane lane[2]; /* of the engine: by direction; without stream only the first */
+    bool stream;                /* no offsets: the position of fd */
+    bool goes_around;           /* pp_io_file_go_around */
+    int around;                 /* where it does: the descriptor for that */
+    _Atomic size_t around_step; /* and bytes of one call there */
+    bool direct;                /* of the engine: a stream that cannot be waited for (a device, a file) */
+    uint8_t watched;            /* of the engine: directions (1 << op) that wait for the peer */
+    uint32_t running;           /* of the engine: pieces in flight */
+    pp_io_lane lane[2];         /* of the engine: by direction; without stream only the first */
 };
 
 /* What some requests have in flight together, of whatever files: the rest of them waits, while others go on.
@@ -137,8 +138,9 @@ void pp_io_destroy(pp_io *io);
 void pp_io_submit(pp_io *io, pp_io_request *request);
 
 /* A request that has not begun ends at once with PPTO_E_CANCELLED and a running one when its system calls
- * have returned, each of at most a MiB, both through done. One that is done, or was never submitted, stays as
- * it is. threads  any; the request must be there (so not after a done that frees it) */
+ * have returned, each of at most a MiB (or as much as the disk has in 20 ms), both through done. One that is
+ * done, or was never submitted, stays as it is. threads  any; the request must be there (so not after a done
+ * that frees it) */
 void pp_io_cancel(pp_io *io, pp_io_request *request);
 
 /* The status of a request that is done, with its words in *err: the cause, not the file's name. */

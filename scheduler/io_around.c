@@ -5,18 +5,41 @@
  * Whole blocks of the file go by a second descriptor, between the disk and blocks of memory: data must lie in
  * a block as they lie in the file. What of a read is in the page cache already is copied from there, which is
  * faster and was perhaps never on the disk. The first and last block of what is written, which others write
- * too, and all that the system refuses go through the page cache; it keeps both views of a file alike. */
+ * too, and all that the system refuses go through the page cache; it keeps both views of a file alike.
+ *
+ * A disk is asked for much at once, as long as it answers soon: no call can be interrupted, and a cancel is
+ * to be heard. So calls grow up to MOST while they are quick, and get shorter where one took long, be it that
+ * the disk is slow or that others use it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "scheduler/io_engine.h"
 
-/* As large as the pieces of an engine are: the disk is asked for much at once. */
-enum { MOST = 4 << 20, BLOCK = PP_IO_BLOCK };
+enum { FIRST = 1 << 20, LEAST = 256 << 10, MOST = 4 << 20 /* a piece of an engine */, BLOCK = PP_IO_BLOCK };
+
+size_t pp_io_around_next(size_t step, size_t bytes, int64_t ns)
+{
+    enum { LONG_NS = 20000000, SHORT_NS = 5000000 };
+    if (ns > LONG_NS) return step / 2 > LEAST ? step / 2 : LEAST;
+    return ns < SHORT_NS && bytes >= step && step < MOST ? step * 2 : step;
+}
+
+/* relaxed: a length that orders nothing, and one of several calls at once may be forgotten */
+static size_t most_of(pp_io_file *file)
+{
+    return atomic_load_explicit(&file->around_step, memory_order_relaxed);
+}
+
+static void took(pp_io_file *file, size_t bytes, int64_t since_ns)
+{
+    size_t next = pp_io_around_next(most_of(file), bytes, pp_clock_ns() - since_ns);
+    atomic_store_explicit(&file->around_step, next, memory_order_relaxed);
+}
 
 void pp_io_file_go_around(pp_io_file *file, bool write)
 {
@@ -25,6 +48,7 @@ void pp_io_file_go_around(pp_io_file *file, bool write)
     snprintf(name, sizeof name, "/proc/self/fd/%d", file->fd); /* the file itself, whatever its name is now */
     file->around = open(name, (write ? O_WRONLY : O_RDONLY) | O_DIRECT | O_CLOEXEC);
     file->goes_around = file->around >= 0;
+    atomic_store_explicit(&file->around_step, (size_t)FIRST, memory_order_relaxed);
 }
 
 void pp_io_file_let_go(pp_io_file *file)
@@ -50,12 +74,15 @@ static bool is_cached(int fd, int64_t from, size_t bytes)
 static int64_t read_blocks(const pp_io_request *request, size_t at, size_t n, size_t *step)
 {
     int64_t place = pp_io_place(request, at);
-    size_t before = (size_t)(place % BLOCK), room = n < MOST - before ? n : MOST - before;
+    size_t most = most_of(request->file);
+    size_t before = (size_t)(place % BLOCK), room = n < most - before ? n : most - before;
     size_t bytes = (before + room + BLOCK - 1) / BLOCK * BLOCK;
     if (is_cached(request->file->fd, place - (int64_t)before, bytes)) return -EINVAL;
     char *data = (char *)request->data + at - before;
+    int64_t since = pp_clock_ns();
     ssize_t got = pread(request->file->around, data, bytes, (off_t)(place - (int64_t)before));
     if (got < 0) return -(int64_t)errno;
+    took(request->file, bytes, since);
     *step = room;
     if ((size_t)got <= before) return 0;
     return (size_t)got - before < room ? got - (int64_t)before : (int64_t)room;
@@ -65,12 +92,15 @@ static int64_t read_blocks(const pp_io_request *request, size_t at, size_t n, si
 static int64_t write_blocks(const pp_io_request *request, size_t at, size_t n, size_t *step)
 {
     int64_t place = pp_io_place(request, at);
-    size_t before = (size_t)(place % BLOCK), most = before != 0 ? BLOCK - before : n < MOST ? n : MOST;
+    size_t before = (size_t)(place % BLOCK), most = before != 0 ? BLOCK - before : most_of(request->file);
     if (most > n) most = n;
     *step = most >= BLOCK ? most / BLOCK * BLOCK : most;
     if (*step < BLOCK) return -EINVAL;
+    int64_t since = pp_clock_ns();
     ssize_t moved = pwrite(request->file->around, (char *)request->data + at, *step, (off_t)place);
-    return moved >= 0 ? moved : -(int64_t)errno;
+    if (moved < 0) return -(int64_t)errno;
+    took(request->file, *step, since);
+    return moved;
 }
 
 int64_t pp_io_call_around(const pp_io_request *request, size_t at, size_t n, size_t *step)

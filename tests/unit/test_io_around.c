@@ -132,3 +132,16 @@ Test(io_around, says_where_a_file_ends)
     free(block);
     free(bytes);
 }
+
+/* No clock: what a call took is given. */
+Test(io_around, asks_a_slow_disk_for_less_at_a_time)
+{
+    enum { QUICK = 1000000, SLOW = 50000000, MIB = 1 << 20 };
+    size_t step = MIB;
+    for (int i = 0; i < 9; i++) step = pp_io_around_next(step, step, QUICK);
+    cr_expect_eq(step, 4 * MIB);
+    cr_expect_eq(pp_io_around_next(step, step, (QUICK + SLOW) / 5), step);
+    for (int i = 0; i < 9; i++) step = pp_io_around_next(step, step, SLOW);
+    cr_expect_eq(step, MIB / 4);
+    cr_expect_eq(pp_io_around_next(step, step / 2, QUICK), step); /* a short call says nothing */
+}
