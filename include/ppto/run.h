@@ -35,7 +35,7 @@ PPTO_API ppto_status ppto_program_bind(ppto_program *program, size_t i, ppto_arr
 PPTO_API ppto_status ppto_program_bind_name(ppto_program *program, const char *name, ppto_array *array);
 PPTO_API ppto_status ppto_program_donate(ppto_program *program, size_t i, bool donate);
 /* Output i goes into this array (row-major, of the right dtype and shape; retained; NULL: a new array every
- * run). */
+ * run). It may lie over inputs; a run whose outputs lie over each other is refused (E_VALUE). */
 PPTO_API ppto_status ppto_program_bind_output(ppto_program *program, size_t i, ppto_array *array);
 /* Output i goes to a file (NULL: to an array again) in the format that its name says: FILE.npz and
  * FILE.safetensors, with :NAME behind it or not, FILE.raw and FILE.bin without a header, FILE.npy and names

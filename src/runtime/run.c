@@ -234,6 +234,19 @@ static ppto_status check_sinks(const pp_run_state *r)
     return PPTO_OK;
 }
 
+/* Of two results in one place the second would overwrite the first. */
+static ppto_status check_outputs(const pp_run_state *r)
+{
+    ppto_array *const *bound = r->p->outputs;
+    for (size_t i = 1; i < r->plan->flat.outputs.n; i++)
+        for (size_t k = 0; bound[i] && k < i; k++)
+            if (bound[k] && pp_arrays_overlap(bound[i], bound[k]))
+                return pp_fail(r->err, PPTO_E_VALUE,
+                               "run: outputs %zu and %zu are bound to one array, or to parts that overlap", k,
+                               i);
+    return PPTO_OK;
+}
+
 ppto_status pp_run_take_slab(pp_run_state *r)
 {
     ppto_status status = pp_pool_take_placed(r->p->ctx->pool, (size_t)r->in->layout.bytes, r->in->lies,
@@ -249,6 +262,7 @@ static ppto_status run_all(pp_run_state *r, ppto_array **outputs)
     r->p->settled = false;
     r->p->stats.pieces = 0;
     if (!r->p->whole) PP_TRY(check_sinks(r));
+    PP_TRY(check_outputs(r));
     if (r->p->sync) PP_TRY(before_reading(r));
     PP_TRY(pack_inputs(r));
     PP_TRY(fix_sizes(r));

@@ -6,7 +6,7 @@
 #include "base/fault.h"
 #include "runtime/run_parts.h"
 
-static bool overlap(const ppto_array *a, const ppto_array *b)
+bool pp_arrays_overlap(const ppto_array *a, const ppto_array *b)
 {
     const char *alo, *ahi, *blo, *bhi;
     pp_array_extent(a, &alo, &ahi);
@@ -55,9 +55,9 @@ static bool may_adopt(const pp_run_state *r, size_t i, size_t k)
     if (a->bytes != r->in->output_bytes[i] || atomic_load_explicit(&a->refs, memory_order_acquire) != 1)
         return false;
     for (size_t j = 0; j < r->plan->inputs.n; j++)
-        if (j != k && overlap(a, r->inputs[j])) return false;
+        if (j != k && pp_arrays_overlap(a, r->inputs[j])) return false;
     for (size_t j = 0; j < r->plan->flat.outputs.n; j++)
-        if (r->p->outputs[j] && overlap(a, r->p->outputs[j])) return false;
+        if (r->p->outputs[j] && pp_arrays_overlap(a, r->p->outputs[j])) return false;
     return true;
 }
 
@@ -177,8 +177,8 @@ ppto_status pp_run_find_result(pp_run_state *r, size_t i)
         if (!fits)
             return pp_fail(r->err, PPTO_E_SHAPE, "output %zu: the array given has another shape or dtype", i);
         bool clash = false;
-        for (size_t k = 0; k < r->plan->inputs.n; k++) clash |= overlap(given, r->inputs[k]);
-        for (size_t j = 0; j < i; j++) clash |= r->results[j] && overlap(given, r->results[j]);
+        for (size_t k = 0; k < r->plan->inputs.n; k++) clash |= pp_arrays_overlap(given, r->inputs[k]);
+        for (size_t j = 0; j < i; j++) clash |= r->results[j] && pp_arrays_overlap(given, r->results[j]);
         if (!clash || pp_fault(PP_FAULT_OVERLAPPING_OUT)) {
             r->results[i] = pp_array_hold(given, PP_HOLD_PENDING, r->control->site);
             return PPTO_OK;

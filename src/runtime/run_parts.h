@@ -48,6 +48,7 @@ ppto_status pp_run_again(ppto_program *p, const pp_run_control *control, pp_erro
 /* ---- run_memory.c ---- */
 
 /* Bytes of the arrays that ppto owns, each counted once. */
+bool pp_arrays_overlap(const ppto_array *a, const ppto_array *b); /* by the bytes between their ends */
 uint64_t pp_run_owned_bytes(ppto_array *const *arrays, size_t n);
 /* Waits until what the run will take, and the bytes it will load, fits. It has a ticket. */
 ppto_status pp_run_admit(pp_run_state *r, uint64_t loads);
