@@ -6,7 +6,12 @@
  * SPEC is DTYPE[SIZES]:FILLER, as `ppto bench` has it. One thread, no machine code. Each program is first run
  * once in a context that is thrown away, so that what a process does only once is done: then, in a second
  * one, it is recorded, compiled and run (the first part), and run RUNS times more with its results bound (the
- * second part). Before and after each part counted_mark is called: callgrind is told to dump its counters
+ * second part). Two words stand for programs that are called from C, and are recorded again in every part:
+ *
+ *   @anew     ten operators on x and y, recorded, evaluated and given back
+ *   @record   a thousand nodes on x, recorded alone
+ *
+ * Before and after each part counted_mark is called: callgrind is told to dump its counters
  * there. On stdout is what ppto_program_explain says of each program, as JSON. Exit status 1 when the library
  * failed. */
 #include <stdbool.h>
@@ -16,7 +21,7 @@
 
 #include "ppto/ppto.h"
 
-enum { MAX_INPUTS = 16, MAX_OUTPUTS = 8, NAME_ROOM = 32, DIMS_ROOM = 128 };
+enum { MAX_INPUTS = 16, MAX_OUTPUTS = 8, NAME_ROOM = 32, DIMS_ROOM = 128, NODES = 1000 };
 
 typedef struct input {
     char name[NAME_ROOM], dims[DIMS_ROOM];
@@ -136,6 +141,68 @@ static void count(ppto_context *ctx, work *w, int runs, bool marks)
     ppto_graph_destroy(graph);
 }
 
+/* ---- recorded from C ----------------------------------------------------------------------------------- */
+
+static ppto_tensor *tensor(ppto_graph *graph, work *w, const char *name)
+{
+    ppto_tensor *t = declare(w, graph, name);
+    if (t == NULL) fail(NULL, w->text);
+    return t;
+}
+
+static ppto_tensor *chain(ppto_graph *graph, work *w)
+{
+    ppto_tensor *x = tensor(graph, w, "x"), *y = tensor(graph, w, "y");
+    ppto_tensor *z = ppto_sub(ppto_mul(ppto_add(ppto_mul(x, y), x), y), x);
+    return ppto_abs(ppto_sub(ppto_mul(ppto_add(ppto_mul(z, y), x), y), ppto_sqrt(x)));
+}
+
+static void anew(ppto_context *ctx, work *w)
+{
+    ppto_array *out = NULL;
+    ppto_graph *graph = ppto_graph_create(ctx);
+    if (ppto_eval(chain(graph, w), &out, "x", find(w, "x")->array, "y", find(w, "y")->array, NULL) != PPTO_OK)
+        fail(ctx, w->text);
+    ppto_array_release(out);
+    ppto_graph_destroy(graph);
+}
+
+static void record(ppto_context *ctx, work *w)
+{
+    ppto_graph *graph = ppto_graph_create(ctx);
+    ppto_tensor *x = tensor(graph, w, "x"), *z = x;
+    for (int i = 0; i < NODES; i++) z = i % 2 != 0 ? ppto_add(z, x) : ppto_mul(z, x);
+    if (z == NULL) fail(ctx, w->text);
+    ppto_graph_destroy(graph);
+}
+
+static void explain_chain(ppto_context *ctx, work *w)
+{
+    ppto_graph *graph = ppto_graph_create(ctx);
+    ppto_tensor *root = chain(graph, w);
+    ppto_program *program = NULL;
+    if (ppto_compile(1, &root, &program) != PPTO_OK ||
+        ppto_program_bind_name(program, "x", find(w, "x")->array) != PPTO_OK ||
+        ppto_program_bind_name(program, "y", find(w, "y")->array) != PPTO_OK)
+        fail(ctx, w->text);
+    explain(ctx, program);
+    ppto_program_destroy(program);
+    ppto_graph_destroy(graph);
+}
+
+static void count_recorded(ppto_context *ctx, work *w, int runs, bool marks)
+{
+    const bool evaluated = strcmp(w->text, "@anew") == 0;
+    void (*part)(ppto_context *, work *) = evaluated ? anew : record;
+    if (marks) counted_mark();
+    part(ctx, w);
+    if (marks) counted_mark();
+    for (int i = 0; i < runs; i++) part(ctx, w);
+    if (marks) counted_mark();
+    if (marks && evaluated) explain_chain(ctx, w);
+    if (marks && !evaluated) puts("{\"kernels\": 0, \"groups\": [], \"predicted_peak_bytes\": 0}");
+}
+
 /* ---- the whole list ------------------------------------------------------------------------------------ */
 
 /* What the first run of a context does once: its workers, the proof of the block loops. */
@@ -161,7 +228,7 @@ static void count_all(int runs, char **word, bool marks)
         while (*word != NULL && strcmp(*word, "--") != 0 && w.n < MAX_INPUTS)
             read_input(ctx, *word++, &w.inputs[w.n++]);
         word += *word != NULL;
-        count(ctx, &w, runs, marks);
+        (w.text[0] == '@' ? count_recorded : count)(ctx, &w, runs, marks);
         for (size_t k = 0; k < w.n; k++) ppto_array_release(w.inputs[k].array);
     }
     (void)ppto_context_destroy(ctx);
