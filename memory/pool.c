@@ -18,6 +18,7 @@
 #include "memory/pool.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -56,7 +57,7 @@ struct pp_pool {
     free_block *oldest, *newest;
     pp_pool_counters counters; /* held_bytes == bytes taken (rounded) + free_bytes */
     uint64_t free_bytes;
-    uint64_t limit; /* 0: none */
+    _Atomic uint64_t limit; /* 0: none; read without the lock, too */
     bool poison;
     bool listened;     /* a tool is told which bytes may be touched (memory/poison.h) */
     bool direct;       /* nothing is kept: every block is one of the heap */
@@ -193,7 +194,8 @@ static uint64_t forget(pp_pool *pool, const void *block)
 
 static void *take_new(pp_pool *pool, size_t bytes)
 {
-    bool above = pool->limit != 0 && pool->counters.held_bytes + bytes > pool->limit;
+    const uint64_t limit = pp_pool_get_limit(pool);
+    bool above = limit != 0 && pool->counters.held_bytes + bytes > limit;
     shed(pool, above ? 0 : KEPT_FREE);
     void *block = system_take(bytes);
     if (block == NULL && pool->free_bytes != 0) {
@@ -280,9 +282,10 @@ static ppto_status take_locked(pp_pool *pool, size_t bytes, size_t rounded, size
 {
     pp_pool_counters *counters = &pool->counters;
     uint64_t after = counters->current_bytes + bytes;
-    if (pool->limit != 0 && after > pool->limit)
+    const uint64_t limit = pp_pool_get_limit(pool);
+    if (limit != 0 && after > limit)
         return pp_fail(err, PPTO_E_LIMIT, "%zu bytes asked for, %llu in use, the limit is %llu", bytes,
-                       (unsigned long long)counters->current_bytes, (unsigned long long)pool->limit);
+                       (unsigned long long)counters->current_bytes, (unsigned long long)limit);
     *out = take_any(pool, bytes, rounded, index, placement);
     if (*out == NULL) return pp_fail(err, PPTO_E_NOMEM, "no memory for a block of %zu bytes", bytes);
     counters->takes++;
@@ -387,17 +390,14 @@ size_t pp_pool_operators(pp_pool *pool, pp_tally_row *out, size_t most)
 void pp_pool_set_limit(pp_pool *pool, uint64_t bytes)
 {
     pthread_mutex_lock(&pool->lock);
-    pool->limit = bytes;
+    atomic_store_explicit(&pool->limit, bytes, memory_order_relaxed);
     pthread_mutex_unlock(&pool->lock);
 }
 
+/* relaxed: a number of its own; who takes memory reads it with the lock */
 uint64_t pp_pool_get_limit(const pp_pool *pool)
 {
-    pthread_mutex_t *lock = (pthread_mutex_t *)&pool->lock; /* the lock is not part of the value */
-    pthread_mutex_lock(lock);
-    uint64_t limit = pool->limit;
-    pthread_mutex_unlock(lock);
-    return limit;
+    return atomic_load_explicit(&pool->limit, memory_order_relaxed);
 }
 
 void pp_pool_count(pp_pool *pool, pp_pool_counters *out)

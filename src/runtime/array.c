@@ -84,9 +84,10 @@ ppto_status pp_array_over(ppto_context *ctx, void *data, ppto_dtype dtype, int r
 ppto_array *ppto_array_create_at(ppto_site site, ppto_context *ctx, ppto_dtype dtype, int rank,
                                  const int64_t *shape)
 {
-    pp_error err = {0};
+    pp_error err;
     ppto_array *a;
     const pp_tag tag = pp_tag_of_user("array_create", site, dtype);
+    pp_error_clear(&err);
     if (pp_array_new(ctx, &tag, dtype, rank, shape, &a, &err) != PPTO_OK)
         pp_report(&err);
     else
@@ -97,9 +98,10 @@ ppto_array *ppto_array_create_at(ppto_site site, ppto_context *ctx, ppto_dtype d
 static ppto_array *copy_of(const char *what, ppto_site site, ppto_context *ctx, ppto_dtype dtype, int rank,
                            const int64_t *shape, const void *data)
 {
-    pp_error err = {0};
+    pp_error err;
     ppto_array *a = NULL;
     const pp_tag tag = pp_tag_of_user(what, site, dtype);
+    pp_error_clear(&err);
     if (!data)
         pp_fail(&err, PPTO_E_VALUE, "the data is NULL");
     else if (pp_array_new(ctx, &tag, dtype, rank, shape, &a, &err) == PPTO_OK)
@@ -117,9 +119,10 @@ ppto_array *ppto_array_copy_of_at(ppto_site site, ppto_context *ctx, ppto_dtype 
 ppto_array *ppto_array_wrap(ppto_context *ctx, void *data, ppto_dtype dtype, int rank, const int64_t *shape,
                             const int64_t *strides, void (*release)(void *, void *), void *arg)
 {
-    pp_error err = {0};
+    pp_error err;
     size_t bytes;
     int64_t lo = 0, hi = (int64_t)ppto_dtype_size(dtype), span;
+    pp_error_clear(&err);
     ppto_status status = pp_context_check(ctx, &err);
     if (status == PPTO_OK) status = check_shape(dtype, rank, shape, &bytes, &err);
     if (status == PPTO_OK && !data && bytes > 0) status = pp_fail(&err, PPTO_E_VALUE, "the data is NULL");

@@ -178,8 +178,9 @@ ppto_status pp_program_compile(size_t n, ppto_tensor *const *outputs, ppto_progr
 
 ppto_status ppto_compile_at(ppto_site site, size_t n, ppto_tensor *const *outputs, ppto_program **program)
 {
-    pp_error err = {0};
+    pp_error err;
     if (!program) return pp_report_new(PPTO_E_VALUE, "ppto_compile: program is NULL");
+    pp_error_clear(&err);
     *program = NULL;
     if (pp_program_compile(n, outputs, program, &err) == PPTO_OK && pp_held_add(*program, site) != PPTO_OK) {
         ppto_program_destroy(*program);

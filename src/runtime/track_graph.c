@@ -6,7 +6,7 @@
 
 #include "runtime/operator_call.h"
 
-enum { MOST_CALLS = 32768, TENSORS = 64 };
+enum { MOST_CALLS = 32768, TENSORS = 64, ROOM = 16 /* words of most calls */ };
 
 void pp_track_begin(ppto_graph *g, pp_tracks *tracks)
 {
@@ -56,8 +56,9 @@ void pp_track_end(ppto_graph *g)
 /* They begin behind a word that will have their number. */
 static ppto_status begin_words(pp_track *t)
 {
-    t->words.n = t->kept;
-    return pp_vec_push(&t->words, 0);
+    if (t->kept + ROOM > t->words.cap) PP_TRY(pp_vec_reserve(&t->words, t->kept + ROOM));
+    t->words.n = t->kept + 1;
+    return PPTO_OK;
 }
 
 static bool literal_of(const ppto_graph *g, uint32_t node, uint64_t *bits)
@@ -93,12 +94,20 @@ static pp_track_step *find_step(ppto_graph *g)
     return step;
 }
 
+/* False: out of memory. */
+static bool push_row(pp_track *t, ppto_site site, uint64_t bits, pp_track_step *step)
+{
+    if (t->rows.n == t->rows.cap && pp_vec_reserve(&t->rows, t->rows.n + 1) != PPTO_OK) return false;
+    t->rows.at[t->rows.n++] = (pp_track_row){site, bits, step};
+    return true;
+}
+
 /* Takes the step of the words at hand, or leaves the track. */
 static bool go_on(ppto_graph *g, ppto_status status, ppto_site site, uint64_t bits)
 {
     pp_track *t = &g->track;
     pp_track_step *step = status == PPTO_OK && t->on ? find_step(g) : NULL;
-    if (step && pp_vec_push(&t->rows, ((pp_track_row){site, bits, step})) == PPTO_OK) {
+    if (step && push_row(t, site, bits, step)) {
         t->at = step;
         t->n_literals += step->is_literal;
         return true;

@@ -29,7 +29,8 @@ static uint64_t words_for(size_t bytes)
 /* Room for n more words; then they can be appended. */
 static ppto_status more(pp_track *track, size_t n)
 {
-    return pp_vec_reserve(&track->words, track->words.n + n);
+    return track->words.n + n <= track->words.cap ? PPTO_OK
+                                                  : pp_vec_reserve(&track->words, track->words.n + n);
 }
 
 static void put(pp_track *track, uint64_t word)
