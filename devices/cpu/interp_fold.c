@@ -210,6 +210,18 @@ static void fold_whole(pp_work *w, const pp_fold_code *code, uint32_t view, char
     }
 }
 
+/* Whether there are no blocks: one state takes all tiles of the range. */
+static bool accumulates(const pp_work *w, const pp_fold_code *code)
+{
+    if (!is_lanes(w)) return code->any_order;
+    return code->whole != NULL || (code->loops != NULL && code->loops->best != NULL);
+}
+
+static void copy_states(const pp_fold *fold, size_t n, void *const *to, const void *const *from)
+{
+    for (unsigned s = 0; s < fold->n_states; s++) memcpy(to[s], from[s], n * state_size(fold, s));
+}
+
 /* ---- states that machine code left --------------------------------------------------------------- */
 
 static size_t folded_step(const pp_launch *launch)
@@ -233,12 +245,12 @@ char *pp_work_folded(const pp_work *w, uint32_t f, unsigned s)
 static void take_folded(pp_work *w, const pp_fold_code *code, uint32_t f, void *const *state, bool first)
 {
     const pp_fold *fold = code->fold;
-    if (code->whole != NULL && !first) {
-        code->row(w->rows, state[0], state[0], pp_work_folded(w, f, 0), NULL);
-        return;
-    }
-    for (unsigned s = 0; s < fold->n_states; s++)
-        memcpy(state[s], pp_work_folded(w, f, s), w->rows * state_size(fold, s));
+    const void *folded[MAX_STATES] = {NULL};
+    for (unsigned s = 0; s < fold->n_states; s++) folded[s] = pp_work_folded(w, f, s);
+    if (!first && accumulates(w, code))
+        pp_fold_join(w, code, w->rows, state, folded);
+    else
+        copy_states(fold, w->rows, state, folded);
 }
 
 /* ---- lanes: tiles ---------------------------------------------------------------------------------- */
@@ -309,11 +321,6 @@ static void counter_level(const pp_work *w, const pp_fold *fold, const pp_fold_a
         out[s] = w->scratch + at->counter[s] + align64(w->launch->width * state_size(fold, s)) * level;
 }
 
-static void copy_states(const pp_fold *fold, size_t n, void *const *to, const void *const *from)
-{
-    for (unsigned s = 0; s < fold->n_states; s++) memcpy(to[s], from[s], n * state_size(fold, s));
-}
-
 /* Adds block number `count` (0, 1, …). */
 static void push(const pp_work *w, const pp_fold_code *code, const pp_fold_at *at, uint64_t count,
                  const void *const *block)
@@ -366,13 +373,6 @@ static void target(const pp_work *w, const pp_fold *fold, const pp_fold_at *at, 
     for (unsigned s = 0; s < fold->n_states; s++)
         out[s] = w->chunk < 0 ? w->scratch + at->raw[s]
                               : (char *)launch->shared + at->partial[s] + (size_t)place * state_size(fold, s);
-}
-
-/* Whether there are no blocks: one state takes all tiles of the range. */
-static bool accumulates(const pp_work *w, const pp_fold_code *code)
-{
-    if (!is_lanes(w)) return code->any_order;
-    return code->whole != NULL || (code->loops != NULL && code->loops->best != NULL);
 }
 
 /* Whether the state of the whole range takes the tiles; else that of the running block does. */

@@ -259,12 +259,23 @@ bool pp_plan_folds(const pp_planner *p)
     return p->program->frame == PP_FRAME_LANES && (p->all & PP_LEVEL_COLS);
 }
 
-/* By the lane law, and where the interpreter has no better form of its own (turned, all at once in its own
- * dtype, the first of an order). */
+static unsigned widest(const uint8_t *dtype, unsigned n)
+{
+    unsigned width = 0;
+    for (unsigned i = 0; i < n; i++)
+        if (pp_dtype_width((ppto_dtype)dtype[i]) > width) width = pp_dtype_width((ppto_dtype)dtype[i]);
+    return width;
+}
+
+/* By the lane law, and where the interpreter has no better form of its own: all at once in its own dtype, or
+ * the first of an order with positions narrower than the loop's, which would make its vectors short. */
 static bool folds_lanes(const pp_fold_code *code)
 {
-    return !code->uncast && (code->loops == NULL || code->loops->best == NULL) &&
-           (code->whole == NULL || code->row != NULL);
+    const pp_fold *fold = code->fold;
+    const bool ordered = code->loops != NULL && code->loops->best != NULL;
+    if (ordered && widest(fold->lift->param, fold->n_inputs) < widest(fold->state, fold->n_states))
+        return false;
+    return !code->uncast && (code->whole == NULL || code->row != NULL);
 }
 
 /* Whether the loop may fold: values it makes. */
