@@ -7,7 +7,7 @@
 
 #include "runtime/sync.h"
 
-enum { MOST_IDLE = 4, MOST_PROGRAMS = 512 };
+enum { MOST_IDLE = 4, MOST_PROGRAMS = 128 };
 
 typedef struct pp_track_program {
     pp_tracks *tracks;
