@@ -327,6 +327,27 @@ static uint64_t piece_work(const pp_region_run *r, const pp_region_part *part)
     return n * (uint64_t)rows;
 }
 
+/* A value that was refused: a piece knows sizes by their numbers only, and counts positions from its own
+ * first element. So the text gets the values of the names, as that of a whole run has them, and the rows. */
+static ppto_status tell_piece(pp_region_run *r, ppto_status status)
+{
+    if (status != PPTO_E_VALUE || r->err->code != status) return status;
+    const pp_error why = *r->err;
+    const size_t line = strcspn(why.text, "\n");
+    const int64_t rest = r->spans.total - r->start, rows = rest < r->rows ? rest : r->rows;
+    pp_text values = {0}, piece = {0};
+    pp_instance_add_values(r->p->plan, r->region->names, why.text, &values);
+    if (r->spans.total > r->rows)
+        pp_text_add(&piece, "\n  in the piece of rows %lld to %lld, where positions count from 0",
+                    (long long)r->start, (long long)(r->start + rows - 1));
+    pp_error_clear(r->err);
+    (void)pp_fail(r->err, status, "%.*s%s%s%s", (int)line, why.text, values.at ? values.at : "",
+                  piece.at ? piece.at : "", why.text + line);
+    pp_text_free(&values);
+    pp_text_free(&piece);
+    return status;
+}
+
 static ppto_status run_piece(pp_region_run *r, uint32_t pass, built *b)
 {
     int64_t number = r->start / r->rows;
@@ -334,7 +355,7 @@ static ppto_status run_piece(pp_region_run *r, uint32_t pass, built *b)
     pp_spans_aim(r->region, &r->spans, r->start, r->now);
     PP_TRY(piece_for(r, pass, r->start == 0 && r->region->passes[pass].carries, b));
     if (r->io.open) PP_TRY(pp_region_io_before(&r->io, number));
-    PP_TRY(run_part(r, &b->part));
+    PP_TRY(tell_piece(r, run_part(r, &b->part)));
     if (r->io.open) pp_region_io_after(&r->io, number);
     pp_progress_add(&r->p->progress, piece_work(r, &b->part));
     r->p->stats.pieces++;

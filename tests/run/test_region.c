@@ -284,6 +284,29 @@ Test(region, long_pieces)
 }
 
 /* The same answer within less memory than the whole run would take. */
+/* i has numbers up to 8: where the first of more than 4 stands, as the whole run says it, and the same place
+ * in its piece. */
+Test(region, a_value_that_is_refused_is_found_by_its_piece)
+{
+    const sizes of = {40, 3};
+    ppto_array *out = NULL;
+    ppto_stats stats;
+    size_t n = 0;
+    long long whole = -1, at = -1, from = -1, to = -1;
+    for (int pieces = 0; pieces < 2; pieces++) {
+        ppto_context *ctx = make_context("serial", pieces ? 4 : 0);
+        cr_assert_eq(evaluate(ctx, "take(w[:, 0] * 2, i)", of, &out, &n, &stats), PPTO_E_VALUE);
+        const char *text = ppto_error_text(ctx), *place = strstr(text, "at position "),
+                   *piece = strstr(text, "in the piece of rows ");
+        cr_assert(place != NULL && (piece != NULL) == pieces, "%s", text);
+        cr_expect(strstr(text, "of size M at position") && strstr(text, "; M = 3\n"), "%s", text);
+        cr_expect_eq(sscanf(place, "at position %lld", pieces ? &at : &whole), 1);
+        cr_expect(!pieces || sscanf(piece, "in the piece of rows %lld to %lld", &from, &to) == 2, "%s", text);
+        cr_expect_eq(ppto_context_destroy(ctx), PPTO_OK);
+    }
+    cr_expect(whole == from + at && to == from + 3, "%lld, %lld in %lld to %lld", whole, at, from, to);
+}
+
 Test(region, a_limit_cuts_the_run)
 {
     static const char *const over[] = {
