@@ -95,6 +95,14 @@ ppto_array *ppto_array_create_at(ppto_site site, ppto_context *ctx, ppto_dtype d
     return a;
 }
 
+/* Kernels take it for granted that a bool is 0 or 1; what the caller has may be any byte. */
+static void put_right(ppto_array *a)
+{
+    if (a->dtype != PPTO_BOOL) return;
+    unsigned char *at = a->data;
+    for (size_t i = 0; i < a->bytes; i++) at[i] = at[i] != 0;
+}
+
 static ppto_array *copy_of(const char *what, ppto_site site, ppto_context *ctx, ppto_dtype dtype, int rank,
                            const int64_t *shape, const void *data)
 {
@@ -104,8 +112,10 @@ static ppto_array *copy_of(const char *what, ppto_site site, ppto_context *ctx, 
     pp_error_clear(&err);
     if (!data)
         pp_fail(&err, PPTO_E_VALUE, "the data is NULL");
-    else if (pp_array_new(ctx, &tag, dtype, rank, shape, &a, &err) == PPTO_OK)
+    else if (pp_array_new(ctx, &tag, dtype, rank, shape, &a, &err) == PPTO_OK) {
         memcpy(a->data, data, a->bytes);
+        put_right(a);
+    }
     pp_report(&err);
     return a;
 }

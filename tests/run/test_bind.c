@@ -335,6 +335,15 @@ static void count_release(void *arg, void *data)
     ++*(int *)arg;
 }
 
+Test(bind, a_copy_of_bools_has_zeros_and_ones)
+{
+    static const unsigned char bytes[] = {0, 1, 2, 128, 255};
+    ppto_array *a = ppto_array_copy_of(ctx, PPTO_BOOL, 1, (const int64_t[]){5}, bytes);
+    cr_assert_not_null(a, "%s", ppto_error_text(ctx));
+    cr_expect_eq(memcmp(ppto_array_data(a), (const unsigned char[]){0, 1, 1, 1, 1}, 5), 0);
+    ppto_array_release(a);
+}
+
 Test(bind, wrapped_memory_is_released_once)
 {
     static const int64_t shape[] = {4};
