@@ -102,7 +102,7 @@ int cli_read_text(const char *path, char **text, size_t *length);
 
 /* endings.c */
 /* May the file that an option's value names have this name? spec: of the option, "trace=FILE". What ends like
- * another format than the option writes may not: false, and it has been said. */
+ * another format than the option writes may not, nor may none: false, and it has been said. */
 bool cli_ending_fits(const char *spec, const char *path);
 
 /* output.c */

@@ -58,6 +58,10 @@ bool cli_ending_fits(const char *spec, const char *path)
 {
     const written *w = find(spec);
     const char *ending = ending_of(path);
+    if (w != NULL && *path == '\0') {
+        cli_fail(CLI_USAGE, "--%.*s: a file name is missing", (int)strcspn(spec, "="), spec);
+        return false;
+    }
     if (w == NULL || is_among(ending, w->endings) || !is_among(ending, known)) return true;
     cli_fail(CLI_USAGE, "--%.*s %s: what is written is %s, and the end of this name says another format",
              (int)strcspn(spec, "="), spec, path, w->format);

@@ -105,6 +105,15 @@ static bool is_whole(double x)
     return x >= -0x1p53 && x <= 0x1p53 && (double)(int64_t)x == x;
 }
 
+/* lo, hi and how far they are apart, as scale has them. */
+static bool are_finite(ppto_dtype dtype, double lo, double hi)
+{
+    const double far = hi - lo;
+    const float low = (float)lo, high = (float)hi, apart = (float)far;
+    if (dtype == PPTO_F32) return low - low == 0 && high - high == 0 && apart - apart == 0;
+    return lo - lo == 0 && hi - hi == 0 && far - far == 0;
+}
+
 static ppto_status fill_uniform(ppto_array *a, double lo, double hi, uint64_t seed, uint64_t stream,
                                 pp_error *err)
 {
@@ -112,6 +121,9 @@ static ppto_status fill_uniform(ppto_array *a, double lo, double hi, uint64_t se
         return pp_fail(err, PPTO_E_DTYPE, "uniform fills floats; use integers(lo,hi)");
     if (!(lo < hi) || lo - lo != 0 || hi - hi != 0)
         return pp_fail(err, PPTO_E_VALUE, "uniform(lo,hi): lo and hi must be finite, lo less than hi");
+    if (!are_finite(a->dtype, lo, hi))
+        return pp_fail(err, PPTO_E_VALUE, "uniform(lo,hi): lo, hi and hi - lo do not fit %s",
+                       ppto_dtype_name(a->dtype));
     pp_fill_random(seed, stream, a->dtype, ppto_array_elements(a), a->data);
     scale(a, lo, hi);
     return PPTO_OK;
