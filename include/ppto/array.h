@@ -29,7 +29,9 @@ PPTO_API ppto_array *ppto_array_wrap(ppto_context *ctx, void *data, ppto_dtype d
  * no such array; E_DTYPE; E_LIMIT, E_NOMEM; E_UNSUPPORTED when the library for the format is not built in */
 PPTO_API ppto_array *ppto_array_load(ppto_context *ctx, const char *path);
 /* The same as an array that stays in the file: only the header is read. Runs read it, by pieces where the
- * plan allows (docs/memory.md), so it may be larger than memory; the file must stay as it is meanwhile.
+ * plan allows (docs/memory.md), so it may be larger than memory; the file must stay as it is meanwhile. A run
+ * reads the file that has the name when it begins: what a run before it has written there, say, if it holds
+ * such an array.
  * ppto_array_data is NULL. What comes from a pipe or a device is there once: a second run that wants it fails
  * with E_VALUE (ppto_array_load keeps it).
  * returns NULL: E_IO, E_FORMAT, E_DTYPE as ppto_array_load */

@@ -232,6 +232,7 @@ ppto_status pp_region_io_close(pp_region_io *io, pp_pool *pool, ppto_status stat
         if (s->turned) pp_pool_give(pool, s->turned, s->bytes);
         pp_sequence_close(s->sequence);
         pp_io_file_let_go(&s->file);
+        if (s->owned) pp_reader_close(&s->reader);
     }
     pp_free(io->streams);
     pp_free(io->ahead);

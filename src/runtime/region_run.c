@@ -258,6 +258,23 @@ static ppto_status open_sequence(pp_region_run *r, pp_array_file *file, pp_regio
     return pp_fail_of_file(r->err, status, file->path, &why);
 }
 
+/* The file that has the name now, as a run in one piece reads it: the one before may have replaced it. */
+static ppto_status open_file(pp_region_run *r, pp_array_file *file, pp_region_stream *s)
+{
+    const pp_reader *planned = &file->reader;
+    pp_error why = {0};
+    ppto_status status = pp_array_file_reader(file, &s->reader, &s->owned, &why);
+    if (status != PPTO_OK) return pp_fail_of_file(r->err, status, file->path, &why);
+    s->file.fd = s->reader.source.fd;
+    s->data_at = s->reader.data_at;
+    if (s->reader.in_place == planned->in_place && s->reader.info.swap == planned->info.swap &&
+        s->reader.info.fortran == planned->info.fortran && s->data_at >= 0)
+        return PPTO_OK;
+    if (s->owned) pp_reader_close(&s->reader);
+    (void)pp_fail(&why, PPTO_E_FORMAT, "the array lies otherwise in the file than when it was opened");
+    return pp_fail_of_file(r->err, PPTO_E_FORMAT, file->path, &why);
+}
+
 static ppto_status add_stream(pp_region_run *r, pp_region_stream s)
 {
     const pp_place *place = &r->region->places.at[s.place];
@@ -273,9 +290,7 @@ static ppto_status add_stream(pp_region_run *r, pp_region_stream s)
         pp_array_file *file = r->inputs[place->number]->file;
         s.path = file->path;
         s.info = &file->reader.info;
-        s.file.fd = file->reader.source.fd;
-        s.data_at = file->reader.data_at;
-        if (file->reader.in_order) PP_TRY(open_sequence(r, file, &s));
+        PP_TRY(file->reader.in_order ? open_sequence(r, file, &s) : open_file(r, file, &s));
     }
     if (s.around) pp_io_file_go_around(&s.file, s.write);
     return pp_region_io_add(&r->io, r->p->ctx->pool, &s);

@@ -34,6 +34,8 @@ typedef struct pp_region_stream {
     const pp_npy_info *info; /* of what is read: pp_npy_put_right; borrow */
     const char *path;        /* for messages; borrow */
     pp_io_file file;
+    pp_reader reader;             /* of what is read by the engine */
+    bool owned;                   /* and it is to be closed */
     pp_io_share *share;           /* of the stream that its source or sink is on; NULL: none */
     struct pp_sequence *sequence; /* reads it from first to last; NULL: the engine, at any place */
     int64_t read_to;              /* sequence: rows before this one were asked for */

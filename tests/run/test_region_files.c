@@ -195,6 +195,44 @@ Test(region_files, a_failure_leaves_no_file)
     remove_files();
 }
 
+static float first_of(ppto_context *ctx, const char *path)
+{
+    ppto_array *x = ppto_array_load(ctx, path);
+    cr_assert_not_null(x, "%s", ppto_error_text(ctx));
+    float first = *(float *)ppto_array_data(x);
+    ppto_array_release(x);
+    return first;
+}
+
+/* Every run begins with what the one before has written, by pieces and not. */
+Test(region_files, a_run_that_replaces_its_own_source_reads_it_anew)
+{
+    static const int64_t rows[] = {40, 120000};
+    for (int k = 0; k < 2; k++) {
+        char path[96];
+        ppto_stats stats = {.size = sizeof stats};
+        ppto_program *p = NULL;
+        make_file(rows[k], 40);
+        path_of(path, sizeof path, "x.npy");
+        ppto_context *ctx = make_context("pthread");
+        ppto_graph *g = ppto_graph_create(ctx);
+        ppto_tensor *y = ppto_sink(g, ppto_mul(ppto_open(g, path), ppto_float(g, 2)), path);
+        float first = first_of(ctx, path);
+        cr_assert_eq(ppto_compile(1, &y, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+        for (int run = 1; run <= 3; run++) {
+            cr_assert_eq(ppto_program_run(p, NULL), PPTO_OK, "%s", ppto_error_text(ctx));
+            cr_expect_eq(first_of(ctx, path), first * (float)(1 << run), "%d rows, run %d", (int)rows[k],
+                         run);
+        }
+        ppto_program_stats(p, &stats);
+        cr_expect_eq(stats.pieces > 1, k == 1);
+        ppto_program_destroy(p);
+        ppto_graph_destroy(g);
+        ppto_context_destroy(ctx);
+        remove_files();
+    }
+}
+
 /* Told before anything runs, by pieces or not, and for the smallest file too. */
 static void the_least_limit_will_do(void)
 {
