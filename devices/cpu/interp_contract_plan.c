@@ -17,6 +17,7 @@
 #define MACRO_BYTES 4096 /* a row of a macro tile */
 #define MACRO_ROWS 1024  /* of a macro tile */
 #define DEEP_ROWS 4096   /* of a deep one, whose B is packed once for all of them */
+#define NARROW_TILES 4   /* register tiles: a deep one becomes no narrower while it is high */
 #define STRIP_BYTES (128 * 1024)  /* of a strip of A or C */
 #define DIRECT_TILES 4            /* so few register tiles do not pay for packing what they share */
 #define DIRECT_BYTES (512 * 1024) /* a slice of B within them is read in place */
@@ -140,6 +141,19 @@ static int64_t widest_macro(const pp_launch *launch, const pp_contract_at *c)
     return c->deep ? smaller(widest, near / (larger(1, smaller(c->k, c->kc)) * (int64_t)c->size)) : widest;
 }
 
+/* Halves one side of the macro tile; false: it is a single register tile. A deep one loses columns first,
+ * since its rows would pack B once more. */
+static bool halve_macro(pp_contract_at *c)
+{
+    const int64_t mr = c->tile->mr, nr = c->tile->nr;
+    const bool tall = c->deep ? c->nt <= NARROW_TILES * nr : c->mt >= c->nt;
+    int64_t *const side = (tall || c->nt <= nr) && c->mt > mr ? &c->mt : &c->nt;
+    const int64_t unit = side == &c->mt ? mr : nr;
+    if (*side <= unit) return false;
+    *side = up_to(*side / 2, unit) < *side ? up_to(*side / 2, unit) : unit;
+    return true;
+}
+
 /* Halves the macro tile until there are units for the workers, as long as they are worth it. */
 static void choose_macro(const pp_launch *launch, pp_contract_at *c, uint32_t workers)
 {
@@ -153,15 +167,7 @@ static void choose_macro(const pp_launch *launch, pp_contract_at *c, uint32_t wo
     if (grain > 0) want = INT64_MAX;
     for (;;) {
         const int64_t n = c->batches * ((c->m + c->mt - 1) / c->mt) * ((c->n + c->nt - 1) / c->nt);
-        if (n >= want || (grain > 0 && c->mt * c->nt <= (int64_t)grain)) break;
-        if (c->mt >= c->nt && c->mt > mr)
-            c->mt = up_to(c->mt / 2, mr) < c->mt ? up_to(c->mt / 2, mr) : mr;
-        else if (c->nt > nr)
-            c->nt = up_to(c->nt / 2, nr) < c->nt ? up_to(c->nt / 2, nr) : nr;
-        else if (c->mt > mr)
-            c->mt = up_to(c->mt / 2, mr) < c->mt ? up_to(c->mt / 2, mr) : mr;
-        else
-            break;
+        if (n >= want || (grain > 0 && c->mt * c->nt <= (int64_t)grain) || !halve_macro(c)) break;
     }
     c->m_tiles = (c->m + c->mt - 1) / c->mt;
     c->n_tiles = (c->n + c->nt - 1) / c->nt;
@@ -182,7 +188,7 @@ static void choose_block(const pp_launch *launch, pp_contract_at *c)
 /* Rows of a strip: so many that neither A, were it packed, nor C takes more than STRIP_BYTES. */
 static void choose_strip(pp_contract_at *c)
 {
-    const int64_t depth = c->deep ? larger(1, smaller(c->k, c->kc)) : c->kc;
+    const int64_t depth = c->deep ? larger(DEPTH, smaller(c->k, c->kc)) : c->kc;
     const int64_t row = larger(depth, c->deep ? c->nt : 0) * (int64_t)c->size;
     c->mc = larger(c->tile->mr, STRIP_BYTES / row / c->tile->mr * c->tile->mr);
     c->strips = c->deep && c->k > 0 && c->k <= PP_K_BLOCK;
