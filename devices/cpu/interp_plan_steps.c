@@ -379,9 +379,11 @@ static void trace(const pp_planner *p, const pp_instr *instr, uint32_t *mask, ui
     const pp_space *space = p->request->space;
     const uint32_t major = space->dim[p->request->major].mask;
     if (instr->op == PP_STATE) *mask |= major, *group = later(*group, PP_GROUP_MAJOR);
-    if (instr->op == PP_BUFFER || instr->op == PP_SCANNED || instr->op == PP_PRODUCT || instr->op == PP_KEEP)
+    if (instr->op == PP_BUFFER || instr->op == PP_SCANNED || instr->op == PP_PRODUCT)
         *mask |= p->rows_mask | p->cols_mask, *group = PP_GROUP_MINOR;
-    if (instr->op == PP_STORE || instr->op == PP_CHECK) *group = later(*group, PP_GROUP_MAJOR);
+    if (instr->op == PP_KEEP) *mask |= p->rows_mask | p->cols_mask;
+    if (instr->op == PP_STORE || instr->op == PP_CHECK || instr->op == PP_KEEP)
+        *group = later(*group, PP_GROUP_MAJOR);
     *group = later(*group, group_of(p, *mask));
 }
 
