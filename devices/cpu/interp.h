@@ -335,6 +335,7 @@ typedef struct pp_factor_at {
     bool by_k;
     bool direct;       /* read in place where it can be, see interp_contract_factor.c */
     bool neighbours;   /* B: only where its columns are neighbours */
+    bool by_rows;      /* A: packed row by row */
     unsigned width;    /* of a panel: rows or columns of the register tile */
     size_t rows, cols; /* of the largest tile */
     size_t packed;     /* offset in scratch */

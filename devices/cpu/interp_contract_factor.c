@@ -41,6 +41,19 @@ static void pack_by_x(pp_work *w, const pp_factor_at *f, char *out, int64_t x0, 
     }
 }
 
+/* Rows from tiles [x][k], as they are: for few register tiles each, whose work does not pay for turning. */
+static void pack_rows(pp_work *w, const pp_factor_at *f, char *out, int64_t x0, int64_t nx, int64_t k0,
+                      size_t depth)
+{
+    const size_t bytes = depth * w->launch->contract->size;
+    const int64_t pitch = pp_factor_pitch(w->launch->contract, depth);
+    for (int64_t x = 0; x < nx; x += (int64_t)f->width) {
+        const size_t n = (size_t)smaller(nx - x, (int64_t)f->width);
+        const pp_view v = pp_factor_tile(w, f, x0 + x, n, k0, depth);
+        pp_copy_rows(out + x * pitch, pitch, v.at, v.pitch, n, bytes);
+    }
+}
+
 /* A row of a panel; its usual lengths without a call. */
 static inline void copy_piece(char *out, const char *in, size_t n)
 {
@@ -110,6 +123,11 @@ pp_operand pp_factor_slice(pp_work *w, const pp_factor_at *f, int64_t x0, int64_
     pp_operand out = {packed, size, step, step * (int64_t)depth, f->width};
     w->space = &f->space;
     if (f->direct && in_place(w, f, x0, nx, k0, depth, &out)) return out;
+    if (f->by_rows) {
+        const int64_t pitch = pp_factor_pitch(w->launch->contract, depth);
+        pack_rows(w, f, packed, x0, nx, k0, depth);
+        return (pp_operand){packed, pitch, size, f->width * pitch, f->width};
+    }
     (f->by_k ? pack_by_k : pack_by_x)(w, f, packed, x0, nx, k0, depth);
     return out;
 }

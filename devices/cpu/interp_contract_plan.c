@@ -6,11 +6,13 @@
  * and every row of register tiles runs over all of it, reading A where it lies; a tall macro tile packs B
  * once. Else a macro tile has at most 1024 x 1024 elements, a slice kc = 256 products, and for each mc rows a
  * slice of A is packed too: one panel of B and one of A fit L1, the slice of A fits L2. A factor's code is
- * evaluated in tiles that follow its memory: [k][x] where x has neighbours, else [x][k]. */
+ * evaluated in tiles that follow its memory: [k][x] where x has neighbours, else [x][k]. Where few register
+ * tiles share an A that must be computed, it is packed by rows as it is. In a chain B is packed for all
+ * blocks of rows. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/cpu/interp.h"
+#include "devices/cpu/interp_work.h"
 
 #define DEPTH 256        /* products of a slice */
 #define DEPTH_FAR 64     /* where rows of B lie far apart: so many do not drive each other out of L2 */
@@ -75,7 +77,7 @@ static bool reads_direct(const pp_launch *launch, const pp_factor_at *f, bool is
     const pp_access_at *access = step->data;
     if (access->n_gathers > 0 || access->data_guard) return false;
     if (is_a) return c->by_k || c->n <= DIRECT_TILES * (int64_t)c->tile->nr;
-    return c->m <= DIRECT_TILES * (int64_t)c->tile->mr || fits_direct(f, c);
+    return c->m <= DIRECT_TILES * (int64_t)c->tile->mr || (launch->block == 0 && fits_direct(f, c));
 }
 
 /* Whether A is a plain load whose factors of a row of C are neighbours: it is read where it lies, and needs
@@ -130,6 +132,8 @@ static ppto_status plan_factor(pp_launch *launch, pp_factor_at *factor, bool is_
     if (factor->rows * factor->cols > *temp_elements) *temp_elements = factor->rows * factor->cols;
     factor->neighbours = !is_a;
     factor->direct = reads_direct(launch, factor, is_a);
+    factor->by_rows = is_a && !factor->by_k && !c->thin && pp_dtype_is_float((ppto_dtype)c->dtype) &&
+                      c->n <= DIRECT_TILES * (int64_t)c->tile->nr;
     return PPTO_OK;
 }
 
@@ -247,7 +251,8 @@ void pp_interp_contract_scratch(pp_launch *launch, size_t *total)
     const size_t depth = (size_t)smaller(c->k, c->kc);
     const size_t tile = (size_t)(smaller(c->strips ? c->mc : c->mt, c->m) * smaller(c->nt, c->n)) * c->size;
     const bool blocks = pp_dtype_is_float((ppto_dtype)c->dtype) && c->k > PP_K_BLOCK && !c->deep;
-    c->a.packed = pp_interp_reserve(total, (size_t)smaller(c->mc, c->mt) * depth * c->size);
+    const size_t a_row = c->a.by_rows ? (size_t)pp_factor_pitch(c, depth) : depth * c->size;
+    c->a.packed = pp_interp_reserve(total, (size_t)smaller(c->mc, c->mt) * a_row);
     c->b.packed = pp_interp_reserve(total, (c->thin ? (size_t)(THIN_COLS * THIN_DEPTH)
                                                     : (size_t)c->nt * (c->keeps_b ? (size_t)c->k : depth)) *
                                                c->size);

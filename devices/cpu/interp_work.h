@@ -158,6 +158,11 @@ pp_operand pp_factor_slice(pp_work *w, const pp_factor_at *f, int64_t x0, int64_
 /* The same of all nx columns of a B that is kept packed; there: it has been packed before. */
 pp_operand pp_factor_kept(pp_work *w, const pp_factor_at *f, int64_t nx, int64_t k0, size_t depth,
                           bool there);
+/* Bytes from row to row of what is packed by rows: neighbours do not fall on the same sets of a cache. */
+static inline int64_t pp_factor_pitch(const pp_contract_at *c, size_t depth)
+{
+    return (int64_t)((depth * c->size + 127) & ~(size_t)63);
+}
 /* Evaluates the factor on a tile, at most f->rows x f->cols, and gives its value. */
 pp_view pp_factor_tile(pp_work *w, const pp_factor_at *f, int64_t row, size_t rows, int64_t col, size_t cols);
 
