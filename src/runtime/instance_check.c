@@ -4,6 +4,7 @@
  * and no size may be negative. Without this a kernel would read beyond a buffer. A message says what the one
  * at the call would, then the values of the sizes and where it was recorded. */
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"

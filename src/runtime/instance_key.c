@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What fixes an instance: the arrays bound must agree with the declared inputs, which gives the named sizes
  * their values; their strides, and which of them stay in files, do the rest. */
+#include <stdio.h>
+
 #include "runtime/runtime.h"
 
 static ppto_status mismatch(const pp_plan *plan, const pp_plan_input *input, const ppto_array *a,

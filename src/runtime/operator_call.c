@@ -4,6 +4,7 @@
 #include "runtime/operator_call.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ops/scalar.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Plans: record -> simplify -> fuse -> lower -> compile, once per structure. Cached in the context, found by
  * hash, and a hit compares the whole structure (and the literals whose values were used). */
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/simplify.h"

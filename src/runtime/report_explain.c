@@ -2,6 +2,7 @@
  * ppto_program_explain: what a plan does with the sizes bound so far, as text or as "ppto-explain/1". Every
  * number is gathered once into a list of groups; the two forms print that. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/costs.h"

@@ -2,6 +2,7 @@
  * What the library found on this machine (ppto_runtime_info) and whether it computes as it should
  * (ppto_selfcheck). */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -2,6 +2,7 @@
  * Kernels as C, each behind a comment that says what whoever calls it must give: the formula of every slot,
  * what every tensor is, and the value of every arg (docs/export.md). */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "kernel/number.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The files of a run: read and written whole around a run in one piece, or the run goes piece by piece
  * (runtime/region_run.h) because it would exceed the limit or a file is large. */
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/asks.h"

@@ -2,6 +2,7 @@
  * How far a run came that ended early: the words its error gets. Steps count in program order, so the words
  * do not depend on timing more than the run did. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/run_parts.h"

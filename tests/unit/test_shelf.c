@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The shipped definitions read by name: what the index says of each is what reading the whole texts gives,
  * nothing is read before it is asked for, and what fails for want of memory can be repeated. */
+#include <stdio.h>
+
 #include "graph/library_impl.h"
 #include "graph_text.h"
 #include "runtime/runtime.h"
