@@ -52,5 +52,8 @@ void check_events(const fuzz_case *c, const ppto_program *p);
 /* With what the run without streams gave. others: some run fails by itself, and may hand its failure on. */
 void compare(const fuzz_case *c, const fuzz_run *r, uint32_t i, bool others);
 void check_files(const fuzz_case *c, const fuzz_run *r, uint32_t i);
+/* Every callback was called once; waits for other threads that may still be calling. It counts turns and
+ * reads no clock: this process may be stopped for a while. */
+bool all_called(const fuzz_case *c);
 
 #endif

@@ -3,6 +3,7 @@
  * their results and their files. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "fuzz_case.h"
 #include "fuzz_files.h"
@@ -103,4 +104,12 @@ void check_files(const fuzz_case *c, const fuzz_run *r, uint32_t i)
     if (c->n_runs != 1 || r->with != PPTO_OK) return;
     ppto_program_stats(r->p, &stats);
     if (stats.measured_peak_bytes > stats.predicted_peak_bytes) complain(c, "more memory than planned");
+}
+
+bool all_called(const fuzz_case *c)
+{
+    const struct timespec turn = {.tv_nsec = 1000000};
+    for (int i = 0; i < 60000 && atomic_load(&c->called) < c->registered; i++)
+        if (i > 1000) nanosleep(&turn, NULL);
+    return atomic_load(&c->called) == c->registered;
 }
