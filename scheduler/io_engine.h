@@ -110,9 +110,9 @@ bool pp_io_ready(const pp_io_request *request); /* a call on its stream would no
 
 /* The bytes from `at` on, n at most, by one call around the page cache: *step were to be moved. -EINVAL: so
  * many are to go through it; *step is as it was, or less. Otherwise as pp_io_call. */
+int64_t pp_io_call_around(const pp_io_request *request, size_t at, size_t n, size_t *step);
 /* Bytes to ask for next, when it was `step` and a call of `bytes` took so long. */
 size_t pp_io_around_next(size_t step, size_t bytes, int64_t ns);
-int64_t pp_io_call_around(const pp_io_request *request, size_t at, size_t n, size_t *step);
 
 /* ---- io_blocking.c, io_sim.c, io_uv.c or io_uv_absent.c ---------------------------------------- */
 
