@@ -9,7 +9,9 @@
 typedef struct splice {
     pp_graph *graph;
     pp_flat *flat;
-    uint32_t *first;        /* node -> its first result in `prims` */
+    uint32_t *first; /* node -> its first result in `prims` */
+    uint32_t *rank;  /* node -> its rank */
+    uint32_t n_ranks;
     PP_VEC(uint32_t) prims; /* prims of results */
     PP_VEC(uint32_t) moved; /* prim of the expansion at hand -> prim */
     PP_VEC(uint32_t) operands;
@@ -35,7 +37,7 @@ static ppto_status splice_prim(splice *s, uint32_t node, const pp_flat *from, ui
     PP_TRY(pp_vec_reserve(&s->operands, p.n_operands));
     for (uint32_t k = 0; k < p.n_operands; k++)
         s->operands.at[k] = s->moved.at[pp_flat_operands(from, id)[k]];
-    p.origin = node;
+    p.origin = s->rank[node];
     if (p.kind > PP_P_IOTA && (n->stream != 0 || n->level != 0)) {
         p.stream = n->stream != 0 ? s->cut->stream[n->stream - 1] : 0;
         p.level = n->level;
@@ -51,7 +53,7 @@ static ppto_status add_conditions(splice *s, uint32_t node, const pp_condition *
         uint64_t hash = pp_hash_mix(19, (uint64_t)own.margin);
         uint32_t found;
         if (pp_map_find(&s->conditions, hash, NULL, NULL, &found)) continue;
-        own.origin = node;
+        own.origin = node != PP_NONE ? s->rank[node] : PP_NONE;
         PP_TRY(pp_map_insert(&s->conditions, hash, (uint32_t)s->flat->conditions.n));
         PP_TRY(pp_vec_push(&s->flat->conditions, own));
     }
@@ -77,7 +79,7 @@ static ppto_status splice_sync(splice *s, uint32_t id)
                     .stream = s->cut->stream[node->stream - 1],
                     .level = node->level,
                     .record = row->record != PP_NONE ? s->cut->sync[row->record] : PP_NONE,
-                    .origin = id};
+                    .origin = s->rank[id]};
     return pp_vec_push(&s->flat->syncs, sync);
 }
 
@@ -86,11 +88,12 @@ static ppto_status splice_node(splice *s, uint32_t id)
     const pp_node *node = &s->graph->nodes.at[id];
     uint32_t prim;
     s->first[id] = (uint32_t)s->prims.n;
+    s->rank[id] = s->n_ranks++;
     if (node->kind == PP_N_CALL) return splice_call(s, id);
     if (node->kind == PP_N_SYNC) return splice_sync(s, id);
     if (node->kind == PP_N_SAME)
         return pp_vec_push(&s->prims, prim_of(s, s->graph->operands.at[node->first_operand]));
-    pp_prim p = {.origin = id, .type = node->type};
+    pp_prim p = {.origin = s->rank[id], .type = node->type};
     if (node->kind == PP_N_INPUT) {
         p.kind = PP_P_INPUT;
         p.number = node->u.input;
@@ -109,8 +112,11 @@ static ppto_status add_output(splice *s, pp_ref ref)
     uint32_t prim = prim_of(s, ref);
     const pp_type *type = pp_flat_type(s->flat, prim);
     if (type->weak) {
-        pp_prim p = {
-            .kind = PP_P_MAP, .op = PP_CAST, .weak_cast = true, .number = PP_NONE, .origin = ref.node};
+        pp_prim p = {.kind = PP_P_MAP,
+                     .op = PP_CAST,
+                     .weak_cast = true,
+                     .number = PP_NONE,
+                     .origin = s->rank[ref.node]};
         p.stream = s->flat->prims.at[prim].stream;
         p.level = s->flat->prims.at[prim].level;
         pp_type to = *type;
@@ -144,11 +150,13 @@ ppto_status pp_graph_expand(pp_graph *graph, const pp_ref *outputs, size_t n, pp
         if (outputs[i].node == PP_NONE) return pp_fail(err, PPTO_E_VALUE, "an output is no tensor");
     ppto_status status = pp_graph_cut(graph, outputs, n, &cut);
     s.first = pp_calloc(graph->nodes.n + 1, sizeof *s.first);
-    if (s.first == NULL) status = PPTO_E_NOMEM;
+    s.rank = pp_calloc(graph->nodes.n + 1, sizeof *s.rank);
+    if (s.first == NULL || s.rank == NULL) status = PPTO_E_NOMEM;
     if (status == PPTO_OK) status = expand(&s, outputs, n);
     if (recorded_ops != NULL) *recorded_ops = s.n_calls;
     pp_graph_cut_free(&cut);
     pp_free(s.first);
+    pp_free(s.rank);
     pp_vec_free(&s.prims);
     pp_vec_free(&s.moved);
     pp_vec_free(&s.operands);

@@ -59,7 +59,7 @@ typedef struct pp_prim {
         number; /* INPUT, PART; LITERAL: its place in pp_graph_literals, PP_NONE for a definition's own */
     pp_type_id type;
     uint32_t first_operand, n_operands;
-    uint32_t origin;        /* node of the user's graph this came from; PP_NONE */
+    uint32_t origin;        /* the node it came from, as its rank (graph.h); PP_NONE */
     uint32_t stream, level; /* 0: none; sync points before it; 0 of sources, which belong to no stream */
     union {
         uint64_t bits;               /* LITERAL */
@@ -84,7 +84,7 @@ typedef struct pp_prim {
 typedef struct pp_condition {
     pp_size margin;      /* it holds when this is not negative */
     ppto_status code;    /* else the run fails with this */
-    uint32_t origin;     /* node of the user's graph; PP_NONE */
+    uint32_t origin;     /* rank of a node; PP_NONE */
     const char *message; /* borrowed */
 } pp_condition;
 
@@ -97,7 +97,7 @@ typedef struct pp_sync {
     uint8_t kind; /* pp_sync_kind */
     uint32_t stream, level;
     uint32_t record; /* WAIT: the sync that records the event; PP_NONE: it comes from outside */
-    uint32_t origin; /* node */
+    uint32_t origin; /* rank of its node */
 } pp_sync;
 
 typedef struct pp_flat {

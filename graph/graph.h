@@ -127,8 +127,13 @@ typedef struct pp_graph_uses {
 ppto_status pp_graph_uses_of(pp_graph *graph, const pp_ref *outputs, size_t n, pp_graph_uses *uses);
 void pp_graph_uses_free(pp_graph_uses *uses);
 
-/* Expands what the outputs need. flat: initialised here; prim.origin is the node; prim.number of an INPUT is
- * the index of the input in the graph. Weak outputs become i64 or f32. Returns the number of operator calls
+/* The nodes that the outputs need, ascending. *at: free it with pp_free. A node's *rank* is its place in this
+ * list: graphs of one signature have the same nodes at the same ranks. E_NOMEM */
+ppto_status pp_graph_needed(const pp_graph *graph, const pp_ref *outputs, size_t n, uint32_t **at,
+                            size_t *count);
+/* Expands what the outputs need. flat: initialised here; prim.origin is the rank of the node; prim.number of
+ * an INPUT is the index of the input in the graph. Weak outputs become i64 or f32. Returns the number of
+ * operator calls
  * (`recorded_ops`). */
 ppto_status pp_graph_expand(pp_graph *graph, const pp_ref *outputs, size_t n, pp_flat *flat,
                             size_t *recorded_ops, pp_error *err);

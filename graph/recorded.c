@@ -70,8 +70,7 @@ static ppto_status keep_node(keeper *k, uint32_t id)
                            .first_operand = (uint32_t)k->out->operands.n,
                            .n_operands = node->n_operands,
                            .first_type = (uint32_t)k->out->types.n,
-                           .stream = node->stream != 0 ? k->cut->stream[node->stream - 1] : 0,
-                           .site = node->site};
+                           .stream = node->stream != 0 ? k->cut->stream[node->stream - 1] : 0};
     if (node->kind == PP_N_INPUT) {
         row.kind = PP_RECORDED_INPUT;
         name = k->graph->inputs.at[node->u.input].name;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the user recorded, as far as some outputs need it, kept apart from the graph: a plan shows it after
- * the graph is gone. One row per input, literal, operator call and sync point, in the order of recording. */
+ * the graph is gone. One row per input, literal, operator call and sync point, in the order of recording:
+ * row k is the node of rank k. Where it was recorded is not here, since graphs share a plan. */
 #ifndef PP_RECORDED_H
 #define PP_RECORDED_H
 
@@ -20,7 +21,6 @@ typedef struct pp_recorded_row {
     uint32_t first_operand, n_operands, first_type, n_types;
     uint32_t literal; /* LITERAL: which; SYNC: which */
     uint32_t stream;  /* number in the flat graph, 0: none */
-    ppto_site site;
 } pp_recorded_row;
 
 typedef struct pp_recorded {

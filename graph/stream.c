@@ -200,6 +200,20 @@ void pp_graph_cut_free(pp_cut *cut)
     pp_free(cut->sync);
 }
 
+ppto_status pp_graph_needed(const pp_graph *graph, const pp_ref *outputs, size_t n, uint32_t **at,
+                            size_t *count)
+{
+    pp_cut cut;
+    *count = 0;
+    *at = NULL;
+    ppto_status status = pp_graph_cut(graph, outputs, n, &cut);
+    if (status == PPTO_OK) *at = pp_alloc((cut.end + 1u) * sizeof **at);
+    for (uint32_t id = 0; *at && id < cut.end; id++)
+        if (cut.needed[id]) (*at)[(*count)++] = id;
+    pp_graph_cut_free(&cut);
+    return *at ? PPTO_OK : PPTO_E_NOMEM;
+}
+
 ppto_status pp_graph_uses_of(pp_graph *graph, const pp_ref *outputs, size_t n, pp_graph_uses *uses)
 {
     pp_cut cut;

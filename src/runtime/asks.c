@@ -40,11 +40,11 @@ pp_asks pp_asks_of_instance(const pp_instance *in)
     return most;
 }
 
-void pp_asks_text(const pp_plan *plan, pp_asks asks, pp_text *out)
+void pp_asks_text(const ppto_program *p, pp_asks asks, pp_text *out)
 {
     char place[PP_SITE_ROOM];
-    if (asks.bytes == 0 || asks.origin >= plan->n_origins) return;
-    const pp_origin *origin = &plan->origins[asks.origin];
+    if (asks.bytes == 0 || asks.origin >= p->n_origins) return;
+    const pp_origin *origin = &p->origins[asks.origin];
     pp_text_add(out, "; most is for %s", origin->operator_name);
     if (origin->site.file) pp_text_add(out, " (%s)", pp_site_text(&origin->site, place, sizeof place));
     pp_text_add(out, ", %llu bytes", (unsigned long long)asks.bytes);

@@ -17,7 +17,7 @@ static inline pp_asks pp_asks_more(pp_asks a, pp_asks b)
 pp_asks pp_asks_of_prim(const pp_flat *flat, uint32_t prim, uint64_t bytes);
 /* The kernel with the most bytes: what it stores, its partial states and its scratch. */
 pp_asks pp_asks_of_instance(const pp_instance *instance);
-/* "; most is for NAME (PLACE), N bytes", or nothing. plan: the one the user compiled */
-void pp_asks_text(const pp_plan *plan, pp_asks asks, pp_text *out);
+/* "; most is for NAME (PLACE), N bytes", or nothing. program: the one the user compiled */
+void pp_asks_text(const ppto_program *program, pp_asks asks, pp_text *out);
 
 #endif

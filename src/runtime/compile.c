@@ -51,21 +51,6 @@ static ppto_status keep_literals(ppto_program *p, pp_graph *graph, const pp_ref 
     return pp_graph_literals(graph, refs, n, p->literals, p->n_literals, &count);
 }
 
-/* For memcheck: a plan is shared by graphs of one structure, but these results are this graph's. */
-static ppto_status keep_origins(ppto_program *p, pp_graph *graph, const pp_ref *refs, size_t n)
-{
-    if (!p->ctx->ledger) return PPTO_OK;
-    p->made_by = pp_calloc(n, sizeof *p->made_by);
-    if (!p->made_by) return PPTO_E_NOMEM;
-    for (; p->n_made_by < n; p->n_made_by++) {
-        pp_node_info info = pp_graph_node(graph, refs[p->n_made_by].node);
-        char *name = pp_strdup(info.operator_name ? info.operator_name : "input");
-        if (!name) return PPTO_E_NOMEM;
-        p->made_by[p->n_made_by] = (pp_origin){name, info.site, info.stack};
-    }
-    return PPTO_OK;
-}
-
 static ppto_status room(ppto_program *p)
 {
     p->inputs = pp_calloc(p->plan->inputs.n + 1, sizeof(ppto_array *));
@@ -157,10 +142,10 @@ ppto_status pp_program_compile(size_t n, ppto_tensor *const *outputs, ppto_progr
         status = keep_literals(p, graph->graph, refs, n);
     }
     if (status == PPTO_OK) status = keep_names(p, graph->graph);
-    if (status == PPTO_OK) status = keep_origins(p, graph->graph, refs, n);
     if (status == PPTO_OK)
         status = pp_plan_get(graph, refs, n, p->literals, p->n_literals, &p->plan, &p->looked_up, err);
     if (status == PPTO_OK) p->plan_hit = p->looked_up.cache == PP_CACHE_HIT;
+    if (status == PPTO_OK) status = pp_program_keep_origins(p, graph->graph, refs, n);
     if (status == PPTO_OK) status = room(p);
     if (status == PPTO_OK) status = pp_sync_create(p, graph, refs, n, err);
     if (status == PPTO_OK) status = pp_graph_files_bind(p, graph, refs, n, err);
@@ -215,6 +200,7 @@ void pp_program_free(ppto_program *p)
     pp_free(p->names);
     pp_free(p->file_at);
     pp_free(p->file_origin);
+    pp_program_free_origins(p);
     pp_plan_release(p->plan);
     pp_free(p->known_names);
     pp_free(p->inputs);
@@ -222,8 +208,6 @@ void pp_program_free(ppto_program *p)
     pp_free(p->donated);
     pp_free(p->key);
     pp_free(p->literals);
-    for (size_t i = 0; i < p->n_made_by; i++) pp_free((char *)(uintptr_t)p->made_by[i].operator_name);
-    pp_free(p->made_by);
     pp_vec_free(&p->log);
     if (!p->whole) pp_trace_leave(p->source); /* a part borrows it */
     pp_track_forget(p);

@@ -21,9 +21,8 @@ ppto_status pp_instance_shape(const pp_plan *plan, const int64_t *names, uint32_
     for (uint32_t i = 0; i < type->rank; i++) {
         PP_TRY(pp_size_eval(pp_types_sizes(plan->types), type->dim[i], names, &shape[i]));
         if (shape[i] < 0) {
-            const pp_origin *origin = pp_plan_origin(plan, prim);
-            return pp_fail(err, PPTO_E_SHAPE, "%s: axis %u would have the size %lld", origin->operator_name,
-                           i, (long long)shape[i]);
+            return pp_fail(err, PPTO_E_SHAPE, "%s: axis %u would have the size %lld",
+                           pp_plan_operator(plan, prim), i, (long long)shape[i]);
         }
         if (!pp_mul_i64(n, shape[i], &n))
             return pp_fail(err, PPTO_E_SIZE, "the size of a tensor overflows 64 bits");
@@ -140,9 +139,10 @@ static ppto_status find_schedule(pp_instance *in)
     return pp_schedule_make(in->plan, files, &in->own);
 }
 
-static ppto_status make(pp_plan *plan, ppto_array *const *inputs, const int64_t *key, size_t n_key,
+static ppto_status make(const ppto_program *p, ppto_array *const *inputs, const int64_t *key, size_t n_key,
                         pp_instance **out, pp_error *err)
 {
+    pp_plan *plan = p->plan;
     pp_instance *in = pp_calloc(1, sizeof *in);
     if (!in) return PPTO_E_NOMEM;
     in->plan = plan;
@@ -158,11 +158,11 @@ static ppto_status make(pp_plan *plan, ppto_array *const *inputs, const int64_t 
         in->names = in->key;
         status = find_schedule(in);
     }
-    if (status == PPTO_OK) status = pp_instance_check(plan, in->names, err);
+    if (status == PPTO_OK) status = pp_instance_check(p, in->names, err);
     if (status == PPTO_OK) status = output_shapes(in, err);
     for (uint32_t g = 0; status == PPTO_OK && g < plan->fused.groups.n; g++)
         status = make_group(in, g, inputs, err);
-    if (status == PPTO_OK) status = pp_instance_lay_out(in, err);
+    if (status == PPTO_OK) status = pp_instance_lay_out(in, p, err);
     if (status != PPTO_OK) {
         pp_instance_destroy(in);
         return status;
@@ -186,9 +186,10 @@ void pp_instance_destroy(pp_instance *in)
 
 /* ---- the idle list ------------------------------------------------------------------------------ */
 
-ppto_status pp_instance_get(pp_plan *plan, ppto_array *const *inputs, const int64_t *key, size_t n_key,
-                            pp_instance **out, pp_error *err)
+ppto_status pp_instance_get(const ppto_program *p, ppto_array *const *inputs, const int64_t *key,
+                            size_t n_key, pp_instance **out, pp_error *err)
 {
+    pp_plan *plan = p->plan;
     pthread_mutex_lock(&plan->ctx->lock);
     pp_instance **at = &plan->idle, *found = NULL;
     while (*at && memcmp((*at)->key, key, n_key * sizeof *key) != 0) at = &(*at)->next;
@@ -199,7 +200,7 @@ ppto_status pp_instance_get(pp_plan *plan, ppto_array *const *inputs, const int6
     }
     pthread_mutex_unlock(&plan->ctx->lock);
     *out = found;
-    return found ? PPTO_OK : make(plan, inputs, key, n_key, out, err);
+    return found ? PPTO_OK : make(p, inputs, key, n_key, out, err);
 }
 
 void pp_instance_put(pp_instance *in)

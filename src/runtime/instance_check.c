@@ -56,10 +56,11 @@ static void add_place(const pp_origin *origin, pp_text *out)
 }
 
 /* The error of a prim: what is wrong with its operand's axis. */
-static ppto_status refuse(const pp_plan *plan, const int64_t *names, uint32_t id, ppto_status code,
+static ppto_status refuse(const ppto_program *p, const int64_t *names, uint32_t id, ppto_status code,
                           pp_size size, const char *what, pp_error *err)
 {
-    const pp_origin *origin = pp_plan_origin(plan, id);
+    const pp_plan *plan = p->plan;
+    const pp_origin *origin = pp_program_origin(p, id);
     const char *comma = "; ";
     pp_text text = {0};
     pp_text_add(&text, "%s: %s", origin->operator_name, what);
@@ -70,9 +71,10 @@ static ppto_status refuse(const pp_plan *plan, const int64_t *names, uint32_t id
     return status;
 }
 
-static ppto_status check_condition(const pp_plan *plan, const int64_t *names, const pp_condition *c,
+static ppto_status check_condition(const ppto_program *p, const int64_t *names, const pp_condition *c,
                                    pp_error *err)
 {
+    const pp_plan *plan = p->plan;
     int64_t margin;
     const char *comma = "; ";
     ppto_status status = pp_size_eval(pp_types_sizes(plan->types), c->margin, names, &margin);
@@ -80,15 +82,16 @@ static ppto_status check_condition(const pp_plan *plan, const int64_t *names, co
     pp_text text = {0};
     pp_text_add(&text, "%s", c->message);
     add_values(plan, names, c->margin, &comma, &text);
-    add_place(c->origin < plan->n_origins ? &plan->origins[c->origin] : NULL, &text);
+    add_place(c->origin < p->n_origins ? &p->origins[c->origin] : NULL, &text);
     status = pp_fail(err, c->code, "%s", text.at != NULL ? text.at : c->message);
     pp_text_free(&text);
     return status;
 }
 
-static ppto_status shape_of(const pp_plan *plan, const int64_t *names, uint32_t prim, shape *out,
+static ppto_status shape_of(const ppto_program *p, const int64_t *names, uint32_t prim, shape *out,
                             pp_error *err)
 {
+    const pp_plan *plan = p->plan;
     const pp_type *type = pp_flat_type(&plan->flat, prim);
     for (uint32_t i = 0; i < type->rank; i++) {
         ppto_status status = pp_size_eval(pp_types_sizes(plan->types), type->dim[i], names, &out->dim[i]);
@@ -100,56 +103,61 @@ static ppto_status shape_of(const pp_plan *plan, const int64_t *names, uint32_t 
             snprintf(what, sizeof what, "the size of axis %u is a division by zero", i);
         }
         if (status == PPTO_E_NOMEM) return status;
-        if (status != PPTO_OK) return refuse(plan, names, prim, status, type->dim[i], what, err);
+        if (status != PPTO_OK) return refuse(p, names, prim, status, type->dim[i], what, err);
     }
     return PPTO_OK;
 }
 
-static ppto_status outside(const pp_plan *plan, const int64_t *names, uint32_t prim, int64_t at,
+static ppto_status outside(const ppto_program *p, const int64_t *names, uint32_t prim, int64_t at,
                            const shape *x, pp_error *err)
 {
+    const pp_plan *plan = p->plan;
     uint32_t axis = plan->flat.prims.at[prim].axis;
     const pp_type *type = pp_flat_type(&plan->flat, pp_flat_operands(&plan->flat, prim)[0]);
     char what[120];
     snprintf(what, sizeof what, "%lld is out of range for axis %u of size %lld", (long long)at, axis,
              (long long)x->dim[axis]);
-    return refuse(plan, names, prim, PPTO_E_VALUE, type->dim[axis], what, err);
+    return refuse(p, names, prim, PPTO_E_VALUE, type->dim[axis], what, err);
 }
 
-static ppto_status check_slice(const pp_plan *plan, const int64_t *names, uint32_t id, const shape *x,
+static ppto_status check_slice(const ppto_program *program, const int64_t *names, uint32_t id, const shape *x,
                                const shape *y, pp_error *err)
 {
+    const pp_plan *plan = program->plan;
     const pp_prim *p = &plan->flat.prims.at[id];
     int64_t start, last;
     PP_TRY(pp_size_eval(pp_types_sizes(plan->types), p->u.slice.start, names, &start));
     if (!pp_mul_i64(y->dim[p->axis] - 1, p->u.slice.step, &last) || !pp_add_i64(start, last, &last))
         return pp_fail(err, PPTO_E_SIZE, "a size overflows 64 bits");
-    if (start < 0 || start >= x->dim[p->axis]) return outside(plan, names, id, start, x, err);
-    return last < 0 || last >= x->dim[p->axis] ? outside(plan, names, id, last, x, err) : PPTO_OK;
+    if (start < 0 || start >= x->dim[p->axis]) return outside(program, names, id, start, x, err);
+    return last < 0 || last >= x->dim[p->axis] ? outside(program, names, id, last, x, err) : PPTO_OK;
 }
 
-static ppto_status check_pad(const pp_plan *plan, const int64_t *names, uint32_t id, const shape *x,
+static ppto_status check_pad(const ppto_program *program, const int64_t *names, uint32_t id, const shape *x,
                              const shape *y, pp_error *err)
 {
+    const pp_plan *plan = program->plan;
     const pp_prim *p = &plan->flat.prims.at[id];
     int64_t before;
     PP_TRY(pp_size_eval(pp_types_sizes(plan->types), p->u.before, names, &before));
     if (before >= 0 && before <= y->dim[p->axis] - x->dim[p->axis]) return PPTO_OK;
-    return refuse(plan, names, id, PPTO_E_VALUE, p->u.before, "a width is negative", err);
+    return refuse(program, names, id, PPTO_E_VALUE, p->u.before, "a width is negative", err);
 }
 
-ppto_status pp_instance_check(const pp_plan *plan, const int64_t *names, pp_error *err)
+ppto_status pp_instance_check(const ppto_program *program, const int64_t *names, pp_error *err)
 {
+    const pp_plan *plan = program->plan;
     for (size_t i = 0; i < plan->flat.conditions.n; i++)
-        PP_TRY(check_condition(plan, names, &plan->flat.conditions.at[i], err));
+        PP_TRY(check_condition(program, names, &plan->flat.conditions.at[i], err));
     for (uint32_t id = 0; id < plan->flat.prims.n; id++) {
         const pp_prim *p = &plan->flat.prims.at[id];
         shape x = {{0}}, y;
-        PP_TRY(shape_of(plan, names, id, &y, err));
+        PP_TRY(shape_of(program, names, id, &y, err));
         if (p->n_operands == 0) continue;
-        PP_TRY(shape_of(plan, names, pp_flat_operands(&plan->flat, id)[0], &x, err));
-        if (p->kind == PP_P_SLICE && y.dim[p->axis] != 0) PP_TRY(check_slice(plan, names, id, &x, &y, err));
-        if (p->kind == PP_P_PAD) PP_TRY(check_pad(plan, names, id, &x, &y, err));
+        PP_TRY(shape_of(program, names, pp_flat_operands(&plan->flat, id)[0], &x, err));
+        if (p->kind == PP_P_SLICE && y.dim[p->axis] != 0)
+            PP_TRY(check_slice(program, names, id, &x, &y, err));
+        if (p->kind == PP_P_PAD) PP_TRY(check_pad(program, names, id, &x, &y, err));
     }
     return PPTO_OK;
 }

@@ -230,19 +230,19 @@ static ppto_status open_list(pp_instance *in, buffer_list *b, pp_error *err)
     return PPTO_OK;
 }
 
-static ppto_status lay_out_list(pp_instance *in, const buffer_list *b, bool serial, const uint32_t *first,
-                                const uint32_t *needs, pp_error *err)
+static ppto_status lay_out_list(pp_instance *in, const ppto_program *p, const buffer_list *b, bool serial,
+                                const uint32_t *first, const uint32_t *needs, pp_error *err)
 {
     pp_layout_problem problem = {
         b->rows.at, (uint32_t)b->rows.n, (uint32_t)in->schedule->steps.n, first, needs, serial};
     PP_TRY(pp_layout_plan(&problem, &in->layout));
     if (PP_PLAN_VERIFY && b->rows.n <= 512) PP_TRY(pp_layout_verify(&problem, &in->layout, err));
-    pp_instance_watch(in, b->rows.at, b->rows.n, b->of_prim);
+    pp_instance_watch(in, p, b->rows.at, b->rows.n, b->of_prim);
     pp_instance_place(in, b->rows.at, b->rows.n);
     return make_steps(in, first, needs, err);
 }
 
-ppto_status pp_instance_lay_out(pp_instance *in, pp_error *err)
+ppto_status pp_instance_lay_out(pp_instance *in, const ppto_program *p, pp_error *err)
 {
     pp_plan *plan = in->plan;
     buffer_list b = {0};
@@ -253,7 +253,7 @@ ppto_status pp_instance_lay_out(pp_instance *in, pp_error *err)
         (pp_executor_workers(plan->ctx->executor) == 1 && !waits) || in->schedule->steps.n > MAX_PARALLEL;
     ppto_status status = pp_schedule_needs(in->schedule, serial, &first, &needs);
     if (status == PPTO_OK) status = open_list(in, &b, err);
-    if (status == PPTO_OK) status = lay_out_list(in, &b, serial, first, needs, err);
+    if (status == PPTO_OK) status = lay_out_list(in, p, &b, serial, first, needs, err);
     pp_free(first);
     pp_free(needs);
     close_list(&b);

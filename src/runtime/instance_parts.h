@@ -11,6 +11,6 @@
 ppto_status pp_instance_shape(const pp_plan *plan, const int64_t *names, uint32_t prim, int64_t *shape,
                               uint64_t *bytes, pp_error *err);
 /* When the groups are made: their tensors are bound, in->layout and in->dispatch are there afterwards. */
-ppto_status pp_instance_lay_out(pp_instance *in, pp_error *err);
+ppto_status pp_instance_lay_out(pp_instance *in, const ppto_program *program, pp_error *err);
 
 #endif

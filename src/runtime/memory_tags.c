@@ -25,24 +25,27 @@ pp_tag pp_tag_of_origin(const pp_origin *origin, pp_block_kind kind, ppto_dtype 
 
 pp_tag pp_tag_of_output(const ppto_program *p, size_t i)
 {
-    uint32_t prim = p->plan->flat.outputs.at[i];
-    const pp_origin *origin = i < p->n_made_by ? &p->made_by[i] : pp_plan_origin(p->plan, prim);
+    const uint32_t prim = p->plan->flat.outputs.at[i];
+    const pp_recorded *recorded = &p->plan->recorded; /* the call that the user took it from */
+    const pp_origin *origin =
+        i < recorded->outputs.n ? &p->origins[recorded->outputs.at[i].node] : pp_program_origin(p, prim);
     return pp_tag_of_origin(origin, PP_BLOCK_RESULT, (ppto_dtype)pp_flat_type(&p->plan->flat, prim)->dtype);
 }
 
 /* ---- a slab ------------------------------------------------------------------------------------ */
 
-static void name_parts(const pp_instance *in, const uint32_t *of_prim, pp_ledger_part *parts)
+static void name_parts(const pp_instance *in, const ppto_program *p, const uint32_t *of_prim,
+                       pp_ledger_part *parts)
 {
     const pp_plan *plan = in->plan;
     for (uint32_t prim = 0; prim < plan->flat.prims.n; prim++)
         if (of_prim[prim] != UINT32_MAX)
-            parts[of_prim[prim]].tag = pp_tag_of_origin(pp_plan_origin(plan, prim), PP_BLOCK_PLANNED,
+            parts[of_prim[prim]].tag = pp_tag_of_origin(pp_program_origin(p, prim), PP_BLOCK_PLANNED,
                                                         (ppto_dtype)pp_flat_type(&plan->flat, prim)->dtype);
     for (uint32_t g = 0; g < plan->fused.groups.n; g++) {
         uint32_t shared = in->groups[g].shared_buffer;
         if (shared == UINT32_MAX) continue;
-        const pp_origin *origin = pp_plan_origin(plan, pp_plan_culprit(plan, g));
+        const pp_origin *origin = pp_program_origin(p, pp_plan_culprit(plan, g));
         parts[shared].tag = (pp_tag){.kind = PP_BLOCK_PLANNED,
                                      .operator_name = origin->operator_name,
                                      .site = origin->site,
@@ -68,13 +71,14 @@ static void place_parts(const pp_instance *in, const pp_layout_buffer *rows, siz
     }
 }
 
-void pp_instance_watch(pp_instance *in, const pp_layout_buffer *rows, size_t n, const uint32_t *of_prim)
+void pp_instance_watch(pp_instance *in, const ppto_program *p, const pp_layout_buffer *rows, size_t n,
+                       const uint32_t *of_prim)
 {
     in->slab = (pp_tag){.kind = PP_BLOCK_SLAB, .hold = PP_HOLD_PENDING};
     if (!in->plan->ctx->ledger || n == 0) return;
     pp_ledger_part *parts = pp_calloc(n, sizeof *parts);
     if (!parts) return;
-    name_parts(in, of_prim, parts);
+    name_parts(in, p, of_prim, parts);
     place_parts(in, rows, n, parts);
     size_t largest = 0;
     for (size_t i = 1; i < n; i++)

@@ -40,7 +40,7 @@ static ppto_status no_fit(const pp_plan *plan, uint32_t prim, uint32_t operand, 
 {
     const pp_prim *of = &plan->flat.prims.at[operand];
     pp_text text = {0};
-    pp_text_add(&text, "%s: the number ", pp_plan_origin(plan, prim)->operator_name);
+    pp_text_add(&text, "%s: the number ", pp_plan_operator(plan, prim));
     if (pp_dtype_is_float((ppto_dtype)pp_flat_type(&plan->flat, operand)->dtype))
         pp_text_add(&text, "%.17g", float_of(bits));
     else

@@ -107,12 +107,12 @@ static ppto_status add_kernel(reader *r, uint32_t g)
     pp_text_add(&r->text, "kernel %" PRIu32 ", %s", g, pp_report_kind(r->plan, g));
     if (stream) pp_text_add(&r->text, ", stream %s", pp_program_stream(r->program, stream));
     node.title = keep(r);
-    PP_TRY(pp_report_operators(r->plan, g, add_operator, &r->text));
+    PP_TRY(pp_report_operators(r->program, g, add_operator, &r->text));
     node.text = keep(r);
     PP_TRY(add_bytes(r, g));
     node.bytes = keep(r);
     pp_text_add(&r->text, "%s", node.title ? node.title : "");
-    PP_TRY(pp_report_operators(r->plan, g, add_place, &r->text));
+    PP_TRY(pp_report_operators(r->program, g, add_place, &r->text));
     node.detail = keep(r);
     return add_node(r, node);
 }
@@ -130,7 +130,7 @@ static ppto_status add_result(reader *r, uint32_t i)
     node.title = keep(r);
     add_type(r, pp_flat_type(flat, flat->outputs.at[i]));
     node.text = keep(r);
-    pp_text_add(&r->text, "made by %s", pp_plan_origin(r->plan, flat->outputs.at[i])->operator_name);
+    pp_text_add(&r->text, "made by %s", pp_program_origin(r->program, flat->outputs.at[i])->operator_name);
     node.detail = keep(r);
     return add_node(r, node);
 }

@@ -10,14 +10,6 @@
 
 enum { MAX_PLANS = 256 };
 
-const pp_origin *pp_plan_origin(const pp_plan *plan, uint32_t prim)
-{
-    /* what the library adds by itself: the joining of what the pieces of a run gave */
-    static const pp_origin joining = {PP_JOINING, {NULL, NULL, 0, 0}, 0};
-    uint32_t origin = plan->flat.prims.at[prim].origin;
-    return origin < plan->n_origins ? &plan->origins[origin] : &joining;
-}
-
 bool pp_plan_is_copy(const pp_plan *plan, size_t group)
 {
     const pp_group *g = &plan->fused.groups.at[group];
@@ -63,7 +55,6 @@ static void plan_free(pp_plan *plan)
     pp_text_free(&plan->signature);
     pp_free(plan->literal_used);
     pp_free(plan->literal_value);
-    pp_free(plan->origins);
     pp_free(plan->contiguous);
     pp_free(plan->readers);
     pp_schedule_free(&plan->schedule);
@@ -139,29 +130,13 @@ static ppto_status keep_inputs(pp_plan *plan, pp_graph *graph)
     return keep_name_givers(plan, graph);
 }
 
-static ppto_status keep_origins(pp_plan *plan, pp_graph *graph)
+/* A condition's words were the graph's. */
+static ppto_status keep_conditions(pp_plan *plan)
 {
-    for (size_t id = 0; id < plan->flat.prims.n; id++) {
-        uint32_t origin = plan->flat.prims.at[id].origin;
-        if (origin != PP_NONE && origin >= plan->n_origins) plan->n_origins = origin + 1u;
-    }
     for (size_t i = 0; i < plan->flat.conditions.n; i++) {
         pp_condition *c = &plan->flat.conditions.at[i];
-        if (c->origin != PP_NONE && c->origin >= plan->n_origins) plan->n_origins = c->origin + 1u;
         c->message = pp_arena_strndup(&plan->arena, c->message, strlen(c->message));
         if (!c->message) return PPTO_E_NOMEM;
-    }
-    for (size_t i = 0; i < plan->flat.syncs.n; i++)
-        if (plan->flat.syncs.at[i].origin >= plan->n_origins)
-            plan->n_origins = plan->flat.syncs.at[i].origin + 1u;
-    plan->origins = pp_calloc(plan->n_origins + 1, sizeof *plan->origins);
-    if (!plan->origins) return PPTO_E_NOMEM;
-    for (uint32_t i = 0; i < plan->n_origins; i++) {
-        pp_node_info info = pp_graph_node(graph, i);
-        const char *name = info.operator_name ? info.operator_name : "input";
-        plan->origins[i] =
-            (pp_origin){pp_arena_strndup(&plan->arena, name, strlen(name)), info.site, info.stack};
-        if (!plan->origins[i].operator_name) return PPTO_E_NOMEM;
     }
     return PPTO_OK;
 }
@@ -208,7 +183,8 @@ static ppto_status expand(pp_plan *plan, pp_graph *graph, const pp_ref *outputs,
     if (status == PPTO_OK) status = pp_flat_transfer(&plan->flat, plan->types);
     if (status == PPTO_OK) status = pp_graph_recorded(graph, outputs, n, &plan->arena, &plan->recorded);
     if (status == PPTO_OK) status = keep_inputs(plan, graph);
-    if (status == PPTO_OK) status = keep_origins(plan, graph);
+    if (status == PPTO_OK) status = keep_conditions(plan);
+    if (status == PPTO_OK) status = pp_plan_keep_operators(plan, graph, outputs, n);
     if (status == PPTO_OK) status = passed(plan, PP_PLAN_SIMPLIFY, 0, PP_CACHE_NONE, &at);
     return status == PPTO_OK ? fuse(plan, optimise) : status;
 }
@@ -323,9 +299,7 @@ static ppto_status expand_part(pp_plan *plan, const pp_plan *whole, pp_part *par
         if (plan->flat.prims.at[id].kind == PP_P_INPUT)
             plan->inputs.at[plan->flat.prims.at[id].number].prim = id;
     plan->n_origins = whole->n_origins;
-    plan->origins = pp_calloc(plan->n_origins + 1, sizeof *plan->origins);
-    if (!plan->origins) return PPTO_E_NOMEM;
-    if (plan->n_origins) memcpy(plan->origins, whole->origins, plan->n_origins * sizeof *plan->origins);
+    plan->operators = whole->operators;
     for (uint32_t id = 0; id < plan->flat.prims.n; id++) /* a run by pieces is on its streams as a whole */
         plan->flat.prims.at[id].stream = plan->flat.prims.at[id].level = 0;
     return fuse(plan, !plan->ctx->settings.o.no_optimise);
@@ -413,6 +387,9 @@ ppto_status pp_plan_get(ppto_graph *graph, const pp_ref *outputs, size_t n, cons
     uint64_t hash = pp_graph_hash(graph->graph, outputs, n);
     ppto_status status = pp_graph_signature(graph->graph, outputs, n, &signature);
     if (status == PPTO_OK && signature.failed) status = PPTO_E_NOMEM;
+    /* memcheck knows plans, with the places of what is in their memory */
+    if (status == PPTO_OK && graph->ctx->ledger)
+        status = pp_places_sign(graph->graph, outputs, n, &signature);
     *out = status == PPTO_OK ? cached(graph->ctx, hash, &signature, literals) : NULL;
     looked_up->cache = *out ? PP_CACHE_HIT : PP_CACHE_MISS;
     looked_up->end_ns = pp_clock_ns();

@@ -80,7 +80,7 @@ typedef struct pp_plan {
     uint8_t *literal_used;    /* per literal: its value decided the plan */
     uint64_t *literal_value;
     size_t n_literals, recorded_ops;
-    pp_origin *origins; /* per graph node up to the highest origin */
+    const char **operators; /* per rank of a node: its name; where it was recorded, programs know */
     size_t n_origins;
     uint8_t *contiguous;  /* per input: must be row-major (read linearly) */
     uint32_t *readers;    /* per input: how many tensors of groups it is */
@@ -98,13 +98,27 @@ ppto_status pp_plan_get(ppto_graph *graph, const pp_ref *outputs, size_t n, cons
  */
 ppto_status pp_plan_of_part(pp_plan *whole, pp_part *part, pp_plan **out, pp_error *err);
 void pp_plan_release(pp_plan *plan);
-const pp_origin *pp_plan_origin(const pp_plan *plan, uint32_t prim);
 /* Names of the program's streams (number from 1); "" for 0. */
 const char *pp_program_stream(const ppto_program *program, uint32_t stream);
 /* A group that only moves data: it is launched, but is no kernel of the plan's count. */
 bool pp_plan_is_copy(const pp_plan *plan, size_t group);
 /* The prim to name when a run fails in this group: a check, else what it stores. */
 uint32_t pp_plan_culprit(const pp_plan *plan, size_t group);
+
+/* ---- origins.c : where what a plan computes was recorded ---- */
+
+const char *pp_plan_operator(const pp_plan *plan, uint32_t prim); /* its name; never NULL */
+/* As the graph of this program recorded it; never NULL. */
+const pp_origin *pp_program_origin(const ppto_program *program, uint32_t prim);
+ppto_status pp_plan_keep_operators(pp_plan *plan, pp_graph *graph, const pp_ref *outputs, size_t n);
+/* Of a program that has its plan, once. E_NOMEM; pp_program_free_origins also then */
+ppto_status pp_program_keep_origins(ppto_program *program, pp_graph *graph, const pp_ref *outputs, size_t n);
+void pp_program_borrow_origins(ppto_program *part, const ppto_program *whole); /* which outlives it */
+void pp_program_free_origins(ppto_program *program);
+/* A number of the places; other places, another number, but for chance. */
+uint64_t pp_program_places(const ppto_program *program);
+/* Appends the places, so that graphs recorded at others have another signature. E_NOMEM */
+ppto_status pp_places_sign(pp_graph *graph, const pp_ref *outputs, size_t n, pp_text *signature);
 
 /* ---- schedule.c : steps, from groups, streams and sync points ---- */
 
@@ -199,17 +213,18 @@ bool pp_input_is_number(const pp_plan *plan,
  * stands for the file. schedule: the plan's or that of the program's instance. */
 const pp_origin *pp_step_origin(const ppto_program *program, const pp_schedule *schedule, uint32_t step);
 /* An idle instance of that key, or a new one. Give it back with pp_instance_put. */
-ppto_status pp_instance_get(pp_plan *plan, ppto_array *const *inputs, const int64_t *key, size_t n_key,
-                            pp_instance **out, pp_error *err);
+ppto_status pp_instance_get(const ppto_program *program, ppto_array *const *inputs, const int64_t *key,
+                            size_t n_key, pp_instance **out, pp_error *err);
 void pp_instance_put(pp_instance *instance); /* back to the plan's idle list */
 /* Whether its scratch is taken from the context's pool; what is there is given back. Not while it runs. */
 void pp_instance_count(pp_instance *instance, bool counted);
 void pp_instance_destroy(pp_instance *instance);
 /* Agreement of bound arrays with the declared inputs; names: values of named sizes. */
-ppto_status pp_instance_sizes(const pp_plan *plan, ppto_array *const *inputs, int64_t *names, pp_error *err);
+ppto_status pp_instance_sizes(const ppto_program *program, ppto_array *const *inputs, int64_t *names,
+                              pp_error *err);
 /* What recording could not decide: with these sizes every view lies inside its operand, no size is negative,
  * and a reduction of nothing has a unit. E_VALUE, E_SHAPE. */
-ppto_status pp_instance_check(const pp_plan *plan, const int64_t *names, pp_error *err);
+ppto_status pp_instance_check(const ppto_program *program, const int64_t *names, pp_error *err);
 /* "; N = 3, M = 0" of the named sizes that the text names. */
 void pp_instance_add_values(const pp_plan *plan, const int64_t *names, const char *text, pp_text *out);
 
@@ -220,9 +235,11 @@ pp_tag pp_tag_of_user(const char *what, ppto_site site, ppto_dtype dtype);
 pp_tag pp_tag_of_origin(const pp_origin *origin, pp_block_kind kind, ppto_dtype dtype);
 /* Output i of the program, held by its run. */
 pp_tag pp_tag_of_output(const ppto_program *program, size_t i);
-/* Registers the buffers of the instance with the ledger: in->slab. rows: of the layout; of_prim: prim ->
- * buffer, UINT32_MAX none. Nothing is lost but words in a report when memory is short. */
-void pp_instance_watch(pp_instance *in, const pp_layout_buffer *rows, size_t n_rows, const uint32_t *of_prim);
+/* Registers the buffers of the instance, which is made for the program, with the ledger: in->slab. rows: of
+ * the layout; of_prim: prim -> buffer, UINT32_MAX none. Nothing is lost but words in a report when memory is
+ * short. */
+void pp_instance_watch(pp_instance *in, const ppto_program *program, const pp_layout_buffer *rows,
+                       size_t n_rows, const uint32_t *of_prim);
 
 /* ---- numbers.c ---- */
 

@@ -188,7 +188,7 @@ static void name_causes(const pp_region_run *r, pp_region_refusal *refusal, pp_a
     if (most.bytes < files) return;
     refusal->most_bytes = most.bytes;
     refusal->most_for = most.origin;
-    pp_asks_text(r->p->plan, most, last);
+    pp_asks_text(r->p, most, last);
     if (most.bytes == files) return;
     pp_text_add(last, "%s", first->at ? first->at : "");
     pp_text_free(first);

@@ -19,7 +19,7 @@ static ppto_status new_memory(pp_region_run *r, const pp_place *place, int64_t u
     if (place->kind == PP_AT_STATES) shape[0] = units;
     bool crosses = place->kind == PP_AT_STATES || place->kind == PP_AT_CARRY;
     pp_tag tag = {.kind = PP_BLOCK_VALUE, .hold = PP_HOLD_PENDING};
-    if (crosses) tag = pp_tag_of_origin(pp_plan_origin(r->p->plan, place->number), tag.kind, place->dtype);
+    if (crosses) tag = pp_tag_of_origin(pp_program_origin(r->p, place->number), tag.kind, place->dtype);
     return pp_array_new(r->p->ctx, &tag, (ppto_dtype)place->dtype, place->rank, shape, out, r->err);
 }
 
@@ -90,6 +90,7 @@ ppto_status pp_region_part_open(pp_region_run *r, pp_part *take_part, pp_region_
     *out = (pp_region_part){0};
     ppto_status status = pp_plan_of_part(r->p->plan, take_part, &plan, r->err);
     if (status == PPTO_OK) status = pp_program_of_plan(plan, &out->program);
+    if (status == PPTO_OK) pp_program_borrow_origins(out->program, r->p);
     if (status == PPTO_OK) out->program->stop = r->p->stop;
     if (status == PPTO_OK) out->program->source = r->p->source; /* it is gone before r->p is */
     if (status == PPTO_OK) pp_tracing_compiled(out->program);

@@ -78,7 +78,7 @@ void pp_report_simplified_json(const ppto_program *program, pp_text *out);
 
 const char *pp_report_kind(const pp_plan *plan, size_t group); /* "map", "row", … as api names them */
 /* Calls visit for every operator of the user in a group, in order, each once. E_NOMEM */
-ppto_status pp_report_operators(const pp_plan *plan, size_t group,
+ppto_status pp_report_operators(const ppto_program *program, size_t group,
                                 void (*visit)(void *arg, const pp_origin *origin), void *arg);
 void pp_report_fused(const ppto_program *program, pp_text *out);
 void pp_report_kernels(const ppto_program *program, pp_text *out);

@@ -106,7 +106,7 @@ static void print_operator(void *arg, const pp_origin *origin)
 static ppto_status print_operators(explain *e, size_t g)
 {
     e->comma = "";
-    return pp_report_operators(e->plan, g, print_operator, e);
+    return pp_report_operators(e->program, g, print_operator, e);
 }
 
 static void json_stream(explain *e, uint32_t stream)
@@ -229,8 +229,8 @@ static void print_missed(explain *e)
     for (size_t i = 0; i < e->plan->fused.missed.n; i++) {
         const pp_missed *m = &e->plan->fused.missed.at[i];
         if (said_before(e, i, &said)) continue;
-        const char *producer = pp_plan_origin(e->plan, m->producer)->operator_name;
-        const char *consumer = pp_plan_origin(e->plan, m->consumer)->operator_name;
+        const char *producer = pp_program_origin(e->program, m->producer)->operator_name;
+        const char *consumer = pp_program_origin(e->program, m->consumer)->operator_name;
         if (!e->json) {
             pp_text_add(e->out, "%s  %s into %s: %s (%s)\n", *comma ? "" : "not fused\n", producer, consumer,
                         pp_reason_text(m->reason), pp_reason_code(m->reason));
@@ -287,7 +287,7 @@ static ppto_status print_copies(explain *e)
         amount reads, writes;
         if (!pp_plan_is_copy(e->plan, g)) continue;
         const pp_group *group = &e->plan->fused.groups.at[g];
-        const pp_origin *origin = pp_plan_origin(e->plan, group->roots.at[0].prim);
+        const pp_origin *origin = pp_program_origin(e->program, group->roots.at[0].prim);
         PP_TRY(group_bytes(e, g, &reads, &writes));
         snprintf(cause, sizeof cause, "the value of %.100s is stored as it is", origin->operator_name);
         print_copy(e, cause, writes, &origin->site);
@@ -361,7 +361,7 @@ static void json_syncs(explain *e)
     pp_text_add(e->out, "],\n  \"sync_points\": [");
     for (size_t i = 0; i < flat->syncs.n; i++) {
         const pp_sync *sync = &flat->syncs.at[i];
-        const ppto_site *site = &e->plan->origins[sync->origin].site;
+        const ppto_site *site = &e->program->origins[sync->origin].site;
         char place[PP_SITE_ROOM] = "?";
         if (site->file) pp_site_text(site, place, sizeof place);
         pp_text_add(e->out, "%s\n    {\"id\": %zu, \"kind\": \"%s\", \"stream\": ", i ? "," : "", i,

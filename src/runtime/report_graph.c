@@ -18,8 +18,8 @@ void pp_report_recorded(const ppto_program *program, pp_text *out)
         const pp_recorded_row *row = &recorded->rows.at[i];
         pp_recorded_print_row(recorded, i, program->literals, out);
         if (row->stream != 0) pp_text_add(out, ", stream %s", pp_program_stream(program, row->stream));
-        if (row->site.file != NULL)
-            pp_text_add(out, ", at %s", pp_site_text(&row->site, place, sizeof place));
+        const ppto_site *site = &program->origins[i].site;
+        if (site->file != NULL) pp_text_add(out, ", at %s", pp_site_text(site, place, sizeof place));
         pp_text_add(out, "\n");
     }
     pp_text_add(out, "outputs");
@@ -105,7 +105,7 @@ static void json_row(const ppto_program *program, size_t i, pp_text *out)
     }
     pp_text_add(out, "]");
     json_stream(program, row->stream, out);
-    json_site(&row->site, out);
+    json_site(&program->origins[i].site, out);
     pp_text_add(out, "}");
 }
 
@@ -130,7 +130,7 @@ static void json_prim(const ppto_program *program, uint32_t id, pp_text *out)
     const pp_plan *plan = program->plan;
     const pp_flat *flat = &plan->flat;
     const pp_prim *p = pp_flat_prim(flat, id);
-    const pp_origin *origin = pp_plan_origin(plan, id);
+    const pp_origin *origin = pp_program_origin(program, id);
     pp_text value = {0};
     pp_flat_print_prim(flat, id, &value);
     pp_text_add(out, "%s\n    {\"id\": %" PRIu32 ", \"kind\": \"%s\"", id ? "," : "", id,

@@ -134,7 +134,7 @@ static ppto_status print_pass(const pp_report_pieces *r, uint32_t pass, bool jso
 
 static const pp_origin *culprit_of(const pp_report_pieces *r)
 {
-    return r->refusal.culprit == PP_NONE ? NULL : pp_plan_origin(r->program->plan, r->refusal.culprit);
+    return r->refusal.culprit == PP_NONE ? NULL : pp_program_origin(r->program, r->refusal.culprit);
 }
 
 /* ---- text --------------------------------------------------------------------------------------------- */
@@ -193,7 +193,6 @@ static void json_origin(const pp_origin *origin, pp_text *out)
 
 static void json_not_cut(const pp_report_pieces *r, pp_text *out)
 {
-    const pp_plan *plan = r->program->plan;
     const pp_region_refusal *refusal = &r->refusal;
     pp_text_add(out, ",\n  \"pieces\": null,\n  \"not_by_pieces\": {");
     json_origin(culprit_of(r), out);
@@ -201,9 +200,9 @@ static void json_not_cut(const pp_report_pieces *r, pp_text *out)
     pp_text_json(out, r->why.text);
     pp_text_add(out, ", \"refused\": %s, \"least_limit_bytes\": %" PRIu64 ", \"most_for\": ",
                 r->over ? "true" : "false", refusal->least);
-    if (refusal->most_bytes != 0 && refusal->most_for < plan->n_origins) {
+    if (refusal->most_bytes != 0 && refusal->most_for < r->program->n_origins) {
         pp_text_add(out, "{");
-        json_origin(&plan->origins[refusal->most_for], out);
+        json_origin(&r->program->origins[refusal->most_for], out);
         pp_text_add(out, ", \"bytes\": %" PRIu64 "}}", refusal->most_bytes);
     } else {
         pp_text_add(out, "null}");

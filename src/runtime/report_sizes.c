@@ -163,7 +163,7 @@ static ppto_status read(pp_report_sizes *s, pp_error *err)
     int64_t *key = pp_calloc(n_key + 1, sizeof *key);
     if (!key) return PPTO_E_NOMEM;
     ppto_status status = pp_instance_key(s->program, s->inputs, key, err);
-    if (status == PPTO_OK) status = pp_instance_get(plan, s->inputs, key, n_key, &s->instance, err);
+    if (status == PPTO_OK) status = pp_instance_get(s->program, s->inputs, key, n_key, &s->instance, err);
     pp_free(key);
     if (status == PPTO_OK) predict(s);
     return status;

@@ -42,18 +42,19 @@ const char *pp_report_kind(const pp_plan *plan, size_t group)
     return stores_inside(p) ? "row" : "reduce";
 }
 
-ppto_status pp_report_operators(const pp_plan *plan, size_t group,
+ppto_status pp_report_operators(const ppto_program *p, size_t group,
                                 void (*visit)(void *arg, const pp_origin *origin), void *arg)
 {
+    const pp_plan *plan = p->plan;
     const pp_group *g = &plan->fused.groups.at[group];
-    uint8_t *seen = pp_calloc(plan->n_origins + 1, 1);
+    uint8_t *seen = pp_calloc(p->n_origins + 1, 1);
     if (!seen) return PPTO_E_NOMEM;
     for (size_t m = 0; m < g->members.n + g->roots.n; m++) {
         uint32_t prim = m < g->members.n ? g->members.at[m] : g->roots.at[m - g->members.n].prim;
         uint32_t origin = plan->flat.prims.at[prim].origin;
-        if (origin >= plan->n_origins || seen[origin]) continue;
+        if (origin >= p->n_origins || seen[origin]) continue;
         seen[origin] = 1;
-        visit(arg, &plan->origins[origin]);
+        visit(arg, &p->origins[origin]);
     }
     pp_free(seen);
     return PPTO_OK;
@@ -67,7 +68,7 @@ void pp_report_syncs(const ppto_program *program, const char *front, const char 
     const pp_plan *plan = program->plan;
     for (size_t i = 0; i < plan->flat.syncs.n; i++) {
         const pp_sync *sync = &plan->flat.syncs.at[i];
-        const ppto_site *site = &plan->origins[sync->origin].site;
+        const ppto_site *site = &program->origins[sync->origin].site;
         char place[PP_SITE_ROOM];
         pp_text_add(out, "%ssync point %zu: stream %s %s", front, i, pp_program_stream(program, sync->stream),
                     sync->kind == PP_SYNC_RECORD ? "records an event" : "waits for ");
@@ -92,13 +93,15 @@ static void print_list(const char *title, const uint32_t *at, size_t n, pp_text 
     pp_text_add(out, "\n");
 }
 
-static void print_missed(const pp_plan *plan, pp_text *out)
+static void print_missed(const ppto_program *program, pp_text *out)
 {
+    const pp_plan *plan = program->plan;
     for (size_t i = 0; i < plan->fused.missed.n; i++) {
         const pp_missed *m = &plan->fused.missed.at[i];
         pp_text_add(out, "not fused: %s (prim %" PRIu32 ") into %s (prim %" PRIu32 "): %s\n",
-                    pp_plan_origin(plan, m->producer)->operator_name, m->producer,
-                    pp_plan_origin(plan, m->consumer)->operator_name, m->consumer, pp_reason_code(m->reason));
+                    pp_program_origin(program, m->producer)->operator_name, m->producer,
+                    pp_program_origin(program, m->consumer)->operator_name, m->consumer,
+                    pp_reason_code(m->reason));
     }
 }
 
@@ -122,13 +125,13 @@ void pp_report_fused(const ppto_program *program, pp_text *out)
         pp_text_add(out, "  stores prims");
         for (size_t r = 0; r < g->roots.n; r++) {
             uint32_t prim = g->roots.at[r].prim;
-            pp_text_add(out, " %" PRIu32 " (%s)", prim, pp_plan_origin(plan, prim)->operator_name);
+            pp_text_add(out, " %" PRIu32 " (%s)", prim, pp_program_origin(program, prim)->operator_name);
         }
         pp_text_add(out, "\n");
         print_list("needs groups", g->needs.at, g->needs.n, out);
     }
     pp_report_syncs(program, "", "", out);
-    print_missed(plan, out);
+    print_missed(program, out);
 }
 
 void pp_report_kernels(const ppto_program *program, pp_text *out)

@@ -34,7 +34,7 @@ static ppto_status pack_inputs(pp_run_state *r)
 static ppto_status get_instance(pp_run_state *r, size_t n_key)
 {
     pp_stage_note note = {.stage = PP_PLAN_LAYOUT, .start_ns = r->p->source ? pp_clock_ns() : 0};
-    PP_TRY(pp_instance_get(r->plan, r->inputs, r->p->key, n_key, &r->p->instance, r->err));
+    PP_TRY(pp_instance_get(r->p, r->inputs, r->p->key, n_key, &r->p->instance, r->err));
     if (!r->p->source) return PPTO_OK;
     note.end_ns = pp_clock_ns();
     note.cache = r->p->instance->is_new ? PP_CACHE_MISS : PP_CACHE_HIT;

@@ -145,7 +145,7 @@ static ppto_status run_region(pp_run_state *r, pp_region_run *region, ppto_array
 static ppto_status cannot_be_cut(pp_run_state *r, const pp_region_refusal *refusal, const char *why)
 {
     uint64_t need = refusal->least;
-    const pp_origin *origin = refusal->culprit == PP_NONE ? NULL : pp_plan_origin(r->plan, refusal->culprit);
+    const pp_origin *origin = refusal->culprit == PP_NONE ? NULL : pp_program_origin(r->p, refusal->culprit);
     pp_text text = {0};
     char place[PP_SITE_ROOM];
     pp_text_add(&text, "the run needs %llu bytes, the memory limit is %llu; it cannot go piece by piece",
@@ -171,7 +171,7 @@ static void name_asks(const pp_run_state *r, pp_region_refusal *refusal, pp_erro
     pp_asks asks = pp_asks_of_instance(r->in);
     refusal->most_bytes = asks.bytes;
     refusal->most_for = asks.origin;
-    pp_asks_text(r->plan, asks, &text);
+    pp_asks_text(r->p, asks, &text);
     if (text.at) snprintf(why->text + n, sizeof why->text - n, "%s", text.at);
     pp_text_free(&text);
 }

@@ -13,12 +13,12 @@ const pp_origin *pp_step_origin(const ppto_program *p, const pp_schedule *schedu
     const pp_plan_step *of = &schedule->steps.at[step];
     size_t file = of->kind == PP_STEP_STORE ? p->plan->inputs.n + of->which : of->which;
     switch (of->kind) {
-    case PP_STEP_SYNC: return &p->plan->origins[p->plan->flat.syncs.at[of->which].origin];
+    case PP_STEP_SYNC: return &p->origins[p->plan->flat.syncs.at[of->which].origin];
     case PP_STEP_LOAD:
     case PP_STEP_STORE: return p->file_origin[file].operator_name ? &p->file_origin[file] : NULL;
     case PP_STEP_GROUP:
         if (p->plan->fused.groups.at[of->which].roots.n == 0) return NULL;
-        return pp_plan_origin(p->plan, pp_plan_culprit(p->plan, of->which));
+        return pp_program_origin(p, pp_plan_culprit(p->plan, of->which));
     default: return NULL;
     }
 }

@@ -34,8 +34,8 @@ struct ppto_program {
     pp_stage_note compiled, looked_up; /* COMPILE, LOOK_UP */
     uint64_t *literals;
     size_t n_literals;
-    pp_origin *made_by; /* per output, as this program's graph recorded it; NULL: memcheck is off */
-    size_t n_made_by;
+    pp_origin *origins; /* per rank of a node, as this program's graph recorded it; a part's are borrowed */
+    size_t n_origins;
     ppto_array **inputs, **outputs;
     char **sinks;     /* per output: the file it goes to, NULL: an array */
     char **names;     /* per output: what the user calls it, NULL: nothing */

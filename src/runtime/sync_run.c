@@ -129,7 +129,7 @@ static ppto_status check_waits(const pp_sync_state *state, pp_error *err)
 {
     for (size_t i = 0; i < state->n_syncs; i++) {
         if (!is_foreign(state, i) || state->events[i]->begun != 0) continue;
-        const pp_origin *origin = &state->program->plan->origins[sync_at(state, i)->origin];
+        const pp_origin *origin = &state->program->origins[sync_at(state, i)->origin];
         char place[PP_SITE_ROOM];
         return pp_fail(
             err, PPTO_E_NOT_SCHEDULED, "stream wait: stream %s waits for an event that no run has begun%s%s",

@@ -54,13 +54,13 @@ static uint64_t value_of(const pp_sizes *sizes, pp_size size, const int64_t *nam
     return pp_size_eval(sizes, size, names, &value) == PPTO_OK && value > 0 ? (uint64_t)value : 0;
 }
 
-static ppto_status name_group(const pp_instance *instance, uint32_t group, const pp_costs *costs,
-                              pp_sizes *sizes, pp_trace_plan *out, pp_trace_step *step)
+static ppto_status name_group(const ppto_program *p, uint32_t group, const pp_costs *costs, pp_sizes *sizes,
+                              pp_trace_plan *out, pp_trace_step *step)
 {
-    const pp_plan *plan = instance->plan;
+    const pp_plan *plan = p->plan;
     naming n = {.at = 0};
     pp_size reads, writes;
-    PP_TRY(pp_report_operators(plan, group, add_operator, &n));
+    PP_TRY(pp_report_operators(p, group, add_operator, &n));
     if (n.left_out != 0) snprintf(n.text + n.at, sizeof n.text - n.at, ", %zu more", n.left_out);
     pp_report_bytes_formula(plan, group, sizes, &reads, &writes);
     step->name = copy(out, n.text[0] ? n.text : PP_JOINING);
@@ -71,7 +71,7 @@ static ppto_status name_group(const pp_instance *instance, uint32_t group, const
     step->reads_bytes = value_of(sizes, reads, out->names);
     step->writes_bytes = value_of(sizes, writes, out->names);
     step->predicted_ns =
-        (int64_t)pp_cost_of_group(costs, instance, group, step->reads_bytes + step->writes_bytes);
+        (int64_t)pp_cost_of_group(costs, p->instance, group, step->reads_bytes + step->writes_bytes);
     return step->name && (step->site.file || !n.site.file) ? PPTO_OK : PPTO_E_NOMEM;
 }
 
@@ -130,7 +130,7 @@ static ppto_status name_steps(const ppto_program *p, pp_sizes *sizes, pp_trace_p
         step->stream = copy(out, pp_program_stream(p, of->stream));
         if (!step->stream) return PPTO_E_NOMEM;
         bool file = of->kind == PP_STEP_LOAD || of->kind == PP_STEP_STORE;
-        PP_TRY(of->kind == PP_STEP_GROUP ? name_group(p->instance, of->which, &costs, sizes, out, step)
+        PP_TRY(of->kind == PP_STEP_GROUP ? name_group(p, of->which, &costs, sizes, out, step)
                : file                    ? name_file(p, s, out, step)
                                          : name_sync(p, s, out, step));
     }
@@ -151,7 +151,8 @@ ppto_status pp_trace_plan_make(const ppto_program *p, const int64_t *names, size
     const pp_schedule *schedule = p->instance->schedule;
     size_t n = schedule->steps.n;
     pp_sizes *sizes = NULL;
-    *out = (pp_trace_plan){.serial = plan->serial, .n_names = n_names, .n = (uint32_t)n};
+    *out = (pp_trace_plan){
+        .serial = plan->serial, .places = pp_program_places(p), .n_names = n_names, .n = (uint32_t)n};
     out->names = duplicate(out, names, n_names * sizeof *names);
     out->steps = pp_arena_alloc(&out->arena, (n + 1) * sizeof *out->steps);
     out->first_need = duplicate(out, schedule->first_need, (n + 1) * sizeof *out->first_need);

@@ -155,11 +155,13 @@ void pp_tracing_end(pp_tracing *t, ppto_status status, const pp_error *err)
     pthread_mutex_unlock(&trace->lock);
 }
 
-static uint32_t find_plan(const ppto_trace *trace, uint64_t serial, const int64_t *names, size_t n_names)
+static uint32_t find_plan(const ppto_trace *trace, const ppto_program *p, const int64_t *names,
+                          size_t n_names)
 {
+    const uint64_t serial = p->plan->serial, places = pp_program_places(p);
     for (size_t i = trace->plans.n; i-- > 0;) {
         const pp_trace_plan *plan = &trace->plans.at[i];
-        if (plan->serial == serial && plan->n_names == n_names &&
+        if (plan->serial == serial && plan->places == places && plan->n_names == n_names &&
             (n_names == 0 || memcmp(plan->names, names, n_names * sizeof *names) == 0))
             return (uint32_t)i;
     }
@@ -188,7 +190,7 @@ ppto_status pp_tracing_plan(pp_tracing *t, const ppto_program *p, const int64_t 
     ppto_trace *trace = t->source->trace;
     ppto_status status = PPTO_OK;
     pthread_mutex_lock(&trace->lock);
-    t->plan = find_plan(trace, p->plan->serial, names, n_names);
+    t->plan = find_plan(trace, p, names, n_names);
     if (t->plan == PP_NONE) {
         pp_trace_plan plan;
         status = pp_trace_plan_make(p, names, n_names, &plan);

@@ -26,8 +26,8 @@ typedef struct pp_trace_step {
 } pp_trace_step;
 
 typedef struct pp_trace_plan {
-    uint64_t serial; /* of the plan that ran last */
-    int64_t *names;  /* values of its sizes */
+    uint64_t serial, places; /* of the plan that ran last, of its program */
+    int64_t *names;          /* values of its sizes */
     size_t n_names;
     uint32_t n;
     pp_trace_step *steps;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Programs that lie on tracks. One that was compiled in full is known by its step and outputs; when its user
  * destroys it, it is emptied and kept, with its instance, and the next graph that comes to the step takes it:
- * then neither a plan is looked up nor memory asked for. Literals are the new graph's, and where their values
- * decided the plan they must be those. */
+ * then neither a plan is looked up nor memory asked for. Places and literals are the new graph's, and where
+ * the values of literals decided the plan they must be those. */
 #include <string.h>
 
 #include "runtime/sync.h"
@@ -18,6 +18,8 @@ typedef struct pp_track_program {
     bool closed;        /* keeps nothing any more */
     uint32_t *literals; /* nodes, in the order of the program's */
     size_t n_literals;
+    uint32_t *nodes; /* by rank */
+    size_t n_nodes;
     size_t n;
     pp_ref outputs[];
 } pp_track_program;
@@ -61,6 +63,8 @@ ppto_program *pp_track_take(ppto_graph *g, size_t n, const pp_ref *outputs)
     atomic_store_explicit(&p->refs, 1, memory_order_relaxed); /* nobody else has it */
     for (size_t i = 0; i < p->track->n_literals; i++)
         p->literals[i] = g->track.rows.at[p->track->literals[i]].bits;
+    for (size_t i = 0; i < p->track->n_nodes; i++)
+        p->origins[i].site = g->track.rows.at[p->track->nodes[i]].site;
     p->plan_hit = true;
     pp_program_first_stats(p);
     p->looked_up = (pp_stage_note){PP_PLAN_LOOK_UP, PP_CACHE_HIT, 0, start, start};
@@ -69,6 +73,13 @@ ppto_program *pp_track_take(ppto_graph *g, size_t n, const pp_ref *outputs)
 }
 
 /* ---- giving -------------------------------------------------------------------------------------- */
+
+static void free_program(pp_track_program *t)
+{
+    pp_free(t->literals);
+    pp_free(t->nodes);
+    pp_free(t);
+}
 
 static pp_track_program *new_program(ppto_graph *g, size_t n, const pp_ref *outputs, const ppto_program *p)
 {
@@ -79,9 +90,10 @@ static pp_track_program *new_program(ppto_graph *g, size_t n, const pp_ref *outp
     memcpy(t->outputs, outputs, n * sizeof *outputs);
     t->n_literals = p->n_literals;
     t->literals = pp_calloc(p->n_literals + 1, sizeof *t->literals);
-    if (t->literals && pp_graph_literal_nodes(g->graph, outputs, n, t->literals) == PPTO_OK) return t;
-    pp_free(t->literals);
-    pp_free(t);
+    if (t->literals && pp_graph_literal_nodes(g->graph, outputs, n, t->literals) == PPTO_OK &&
+        pp_graph_needed(g->graph, outputs, n, &t->nodes, &t->n_nodes) == PPTO_OK)
+        return t;
+    free_program(t);
     return NULL;
 }
 
@@ -114,9 +126,7 @@ void pp_track_give(ppto_graph *g, size_t n, const pp_ref *outputs, ppto_program 
     p->track = g->ctx->tracks == fresh->tracks ? join(step, fresh, p->plan) : NULL;
     pthread_mutex_unlock(&g->ctx->lock);
     if (p->track) atomic_fetch_add_explicit(&p->track->tracks->refs, 1, memory_order_relaxed);
-    if (p->track == fresh) return;
-    pp_free(fresh->literals);
-    pp_free(fresh);
+    if (p->track != fresh) free_program(fresh);
 }
 
 /* ---- keeping ------------------------------------------------------------------------------------- */
@@ -195,8 +205,7 @@ void pp_track_programs_free(pp_track_program *first)
 {
     while (first) {
         pp_track_program *older = first->older;
-        pp_free(first->literals);
-        pp_free(first);
+        free_program(first);
         first = older;
     }
 }
