@@ -126,14 +126,23 @@ static ppto_status open_archive(pp_reader *r, const pp_file_name *name, pp_error
     return PPTO_OK;
 }
 
+/* Another name for an array is only looked for where a file may have several. */
+static ppto_status open_source(pp_reader *r, const pp_file_name *name, pp_error *err)
+{
+    const char *ending = strstr(name->path, ".npy:");
+    if (pp_file_is_standard(name->path)) return pp_source_of(&r->source, STDIN_FILENO, err);
+    if (name->format == PP_FORMAT_NPY && ending != NULL && access(name->path, F_OK) != 0)
+        return pp_fail(err, PPTO_E_VALUE, "an NPY file holds one array, without a name: leave out %.100s",
+                       ending + strlen(".npy"));
+    return pp_source_open(&r->source, name->path, err);
+}
+
 ppto_status pp_reader_open(pp_reader *r, const char *text, pp_error *err)
 {
     pp_file_name name;
     *r = (pp_reader){.source = {.fd = -1}, .data_at = -1};
     PP_TRY(pp_file_name_read(text, &name, err));
-    bool pipe = pp_file_is_standard(text);
-    ppto_status status =
-        pipe ? pp_source_of(&r->source, STDIN_FILENO, err) : pp_source_open(&r->source, name.path, err);
+    ppto_status status = open_source(r, &name, err);
     if (status == PPTO_OK) {
         status = name.format == PP_FORMAT_NPY   ? open_npy(r, err)
                  : name.format == PP_FORMAT_RAW ? open_raw(r, name.name, err)
@@ -233,6 +242,17 @@ static const char *ending_of(const char *path)
     return dot[n] == '\0' && n != 1 + 6 ? dot : "";
 }
 
+/* Would unpacking the archive write outside of the folder where that is done? */
+static bool leaves_its_folder(const char *name)
+{
+    bool leaves = name[0] == '/';
+    for (const char *part = name; !leaves && part != NULL; part = strchr(part, '/')) {
+        part += *part == '/';
+        leaves = strncmp(part, "..", 2) == 0 && (part[2] == '\0' || part[2] == '/');
+    }
+    return leaves;
+}
+
 /* Whether an array of an archive that others can read may have the name; NULL is made up. */
 static ppto_status can_name(pp_format format, const char *name, pp_error *err)
 {
@@ -242,6 +262,10 @@ static ppto_status can_name(pp_format format, const char *name, pp_error *err)
     if (format == PP_FORMAT_NPZ && strlen(name) > MOST_OF_NPZ)
         return pp_fail(err, PPTO_E_VALUE, "a name of more than %d bytes has no room in an NPZ file",
                        MOST_OF_NPZ);
+    if (format == PP_FORMAT_NPZ && leaves_its_folder(name))
+        return pp_fail(err, PPTO_E_VALUE,
+                       "%.100s is no name for an array of an NPZ file: who unpacks it would write elsewhere",
+                       name);
     if (format == PP_FORMAT_SAFETENSORS && strcmp(name, "__metadata__") == 0)
         return pp_fail(err, PPTO_E_VALUE, "no array of a safetensors file can have the name __metadata__");
     return PPTO_OK;

@@ -240,6 +240,23 @@ static ppto_status open_in_place(pp_sink *sink, const char *path, mode_t mode, c
     return sink->fd >= 0 ? PPTO_OK : pp_fail_errno(err, "cannot open", errno);
 }
 
+/* Where a link leads that has no file at its end yet; the path itself, if it is none. False: too far. */
+static bool end_of_links(const char *path, char end[PATH_ROOM])
+{
+    enum { MOST_LINKS = 40 }; /* as Linux follows */
+    char next[PATH_ROOM];
+    if (snprintf(end, PATH_ROOM, "%s", path) >= PATH_ROOM) return false;
+    for (int i = 0; i < MOST_LINKS; i++) {
+        const ssize_t n = readlink(end, next, sizeof next - 1);
+        if (n < 0) return true;
+        next[n] = '\0';
+        const size_t folder = next[0] == '/' ? 0 : folder_length(end);
+        if (folder + (size_t)n >= PATH_ROOM) return false;
+        memcpy(end + folder, next, (size_t)n + 1);
+    }
+    return false;
+}
+
 ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, const pp_files_watch *watch,
                          pp_error *err)
 {
@@ -254,7 +271,8 @@ ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, const p
     if (old && access(path, W_OK) != 0) return pp_fail_errno(err, "cannot write", errno);
     char target[PATH_ROOM];
     if (old && realpath(path, target) == NULL) return pp_fail_errno(err, "cannot write", errno);
-    sink->target = pp_strdup(old ? target : path);
+    if (!old && !end_of_links(path, target)) return pp_fail_errno(err, "cannot write", ELOOP);
+    sink->target = pp_strdup(target);
     if (sink->target == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
     return open_new(sink, old ? &facts : NULL, bytes, watch, err);
 }
@@ -262,9 +280,9 @@ ppto_status pp_sink_open(pp_sink *sink, const char *path, int64_t bytes, const p
 static bool can_make_files(const char *path)
 {
     char folder[PATH_ROOM];
-    const int length = (int)folder_length(path);
-    if (snprintf(folder, sizeof folder, "%.*s", length, path) >= (int)sizeof folder)
-        return true; /* opening tells */
+    if (!end_of_links(path, folder)) return true; /* opening tells */
+    const size_t length = folder_length(folder);
+    folder[length] = '\0';
     return access(length > 0 ? folder : ".", W_OK | X_OK) == 0;
 }
 
@@ -346,25 +364,40 @@ ppto_status pp_files_write_atomic(const char *path, pp_files_writer writer, void
 /* The path without links and dots; of a file that is not there its folder's. false: it has none. */
 static bool place_of(const char *path, char place[PATH_ROOM])
 {
-    char folder[PATH_ROOM];
-    size_t length = folder_length(path), n = strlen(path);
-    if (n >= sizeof folder) return false;
+    char end[PATH_ROOM], folder[PATH_ROOM];
     if (realpath(path, place) != NULL) return true;
-    memcpy(folder, path, length);
+    if (!end_of_links(path, end)) return false;
+    const size_t length = folder_length(end), n = strlen(end);
+    memcpy(folder, end, length);
     folder[length] = '\0';
     if (realpath(length > 0 ? folder : ".", place) == NULL) return false;
-    size_t at = strlen(place);
+    const size_t at = strlen(place);
     if (at + 1 + n - length >= PATH_ROOM) return false;
     place[at] = '/';
-    memcpy(place + at + 1, path + length, n - length + 1);
+    memcpy(place + at + 1, end + length, n - length + 1);
     return true;
+}
+
+/* What the text leads to now, which for a descriptor of this process is what is behind it. */
+static bool facts_of(const char *text, struct stat *facts, bool *open_already)
+{
+    const char *path = strncmp(text, "-:", 2) == 0 ? "-" : text;
+    const int own = own_descriptor(path);
+    *open_already = names_a_descriptor(path);
+    return (own >= 0 ? fstat(own, facts) : stat(path, facts)) == 0;
 }
 
 bool pp_files_same(const char *a, const char *b)
 {
     char one[PATH_ROOM], other[PATH_ROOM];
-    struct stat facts;
-    if (stat(a, &facts) == 0 && !S_ISREG(facts.st_mode)) return false; /* nothing is lost there */
+    struct stat first, second;
+    bool open_first, open_second;
+    if (facts_of(a, &first, &open_first) && facts_of(b, &second, &open_second)) {
+        /* nothing is lost in a device; and a name that is replaced leaves other names of its file alone */
+        const bool replaced = S_ISREG(first.st_mode) && !open_first && !open_second;
+        if (S_ISCHR(first.st_mode)) return a[0] == '-' && strcmp(a, b) == 0;
+        if (!replaced) return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+    }
     if (strcmp(a, b) == 0) return true;
     return place_of(a, one) && place_of(b, other) && strcmp(one, other) == 0;
 }

@@ -48,8 +48,8 @@ void pp_sink_abandon(pp_sink *sink, const pp_files_watch *watch);
  * be one that it does not know. threads  any, also in a handler */
 bool pp_sinks_abandon_all(void);
 
-/* Would what is written to both paths be one file? Also through symbolic links, and before there is one; not
- * of devices and pipes. */
+/* Would what is written to both paths be one file or pipe? Also through symbolic links and names of open
+ * descriptors ("-" and "/dev/stdout"), and before there is one; not of devices such as /dev/null. */
 bool pp_files_same(const char *a, const char *b);
 
 /* Writes a file's contents to fd, in order. A failure makes the whole output fail. */

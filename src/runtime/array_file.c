@@ -4,7 +4,7 @@
 
 #include "files/sink.h"
 #include "ppto/run.h"
-#include "runtime/runtime.h"
+#include "runtime/open_pipes.h"
 
 ppto_status pp_fail_of_file(pp_error *err, ppto_status status, const char *path, const pp_error *why)
 {
@@ -33,7 +33,8 @@ static ppto_status load(ppto_site site, ppto_context *ctx, const char *path, ppt
 {
     pp_reader reader;
     pp_error why = {0};
-    ppto_status status = pp_reader_open(&reader, path, &why);
+    ppto_status status = pp_open_pipe_check(path, &why);
+    if (status == PPTO_OK) status = pp_reader_open(&reader, path, &why);
     if (status == PPTO_OK) {
         const pp_tag tag = pp_tag_of_user("array_load", site, reader.info.dtype);
         status = read_whole(ctx, &tag, &reader, NULL, out, &why);
@@ -143,6 +144,7 @@ bool ppto_files_abandon(void)
 void pp_array_file_close(pp_array_file *file)
 {
     if (!file) return;
+    pp_open_pipe_free(file);
     pp_reader_close(&file->reader);
     pp_free(file->path);
     pp_free(file);
@@ -160,6 +162,7 @@ ppto_status pp_array_file_reader(pp_array_file *file, pp_reader *reader, bool *o
     if (file->reader.source.stream) {
         if (atomic_exchange(&file->taken, true))
             return pp_fail(err, PPTO_E_VALUE, "what comes from a pipe can be read only once");
+        pp_open_pipe_free(file);
         *reader = file->reader;
         return PPTO_OK;
     }
@@ -220,6 +223,10 @@ static ppto_status keep_open(ppto_context *ctx, const char *path, pp_reader *rea
         file->path = own;
         file->reader = *reader;
         (*out)->file = file;
+        status = pp_open_pipe_hold(file);
+        if (status == PPTO_OK) return status;
+        ppto_array_release(*out);
+        *out = NULL;
         return status;
     }
     pp_reader_close(reader);
@@ -236,7 +243,8 @@ ppto_array *ppto_array_open(ppto_context *ctx, const char *path)
     if (pp_context_check(ctx, &err) == PPTO_OK && !path)
         pp_fail(&err, PPTO_E_VALUE, "open: the path is NULL");
     if (err.code == PPTO_OK) {
-        ppto_status status = pp_reader_open(&reader, path, &why);
+        ppto_status status = pp_open_pipe_check(path, &why);
+        if (status == PPTO_OK) status = pp_reader_open(&reader, path, &why);
         if (status == PPTO_OK) status = keep_open(ctx, path, &reader, &a, &why);
         if (status != PPTO_OK) pp_fail_of_file(&err, status, path, &why);
     }

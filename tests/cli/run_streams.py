@@ -95,6 +95,12 @@ def results_flow_by_pieces(ppto):
         expect(read("one") == read("want_a.npy") and read("other") == read("want_b.npy"), "two named pipes")
         expect(writer.wait(60) == 0, writer.returncode)
     check(ppto(*both[1:], *limit), 4, err=["other is written whole: of several pipes the first"])
+    for names in (("a=one", "b=./one"), ("a=-", "b=/dev/stdout")):  # one pipe by two names
+        check(ppto(*both[1:4], "-o", names[0], "-o", names[1]), 2, err=[f"both go to {names[1][2:]}"])
+    with open("want_a.npy", "rb") as rows:
+        twice = [ppto.ppto, "run", "x + y", "x=-", "y=/dev/stdin"]
+        got = subprocess.run(twice, env=CLEAN, input=rows.read(), capture_output=True)
+    expect(got.returncode == 3 and b"it is the pipe of the input -, which" in got.stderr, got.stderr)
     for name in ("one", "other", "log", "rows.npy", "want_a.npy", "want_b.npy"):
         os.remove(name)
 

@@ -181,6 +181,9 @@ Test(files_formats, names_that_cannot_be_read_back_are_refused)
                  {"a.npz", "k\xff", "no UTF-8"},
                  {"a.safetensors", "k\xff", "no UTF-8"},
                  {"a.safetensors", "__metadata__", "can have the name __metadata__"},
+                 {"a.npz", "../../evil", "would write elsewhere"},
+                 {"a.npz", "/evil", "would write elsewhere"},
+                 {"a.npz", "k/..", "would write elsewhere"},
                  {"a.npz", longest, "more than 65531 bytes"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const pp_files_entry entry = {cases[i].name, PPTO_U8, 1, shape_of_b, b};

@@ -40,6 +40,22 @@ static void expect_content(const char *path, const char *wanted)
     cr_expect_str_eq(content, wanted);
 }
 
+Test(files_output, a_pipe_has_several_names)
+{
+    char folder[] = "npy_pipesXXXXXX", name[40];
+    int ends[2];
+    cr_assert(mkdtemp(folder) != NULL && chdir(folder) == 0);
+    cr_assert(mkfifo("one", 0600) == 0 && mkfifo("other", 0600) == 0 && pipe(ends) == 0);
+    cr_expect(pp_files_same("one", "./one") && !pp_files_same("one", "other"));
+    snprintf(name, sizeof name, "/dev/fd/%d", ends[1]);
+    cr_expect(pp_files_same(name, name) && !pp_files_same(name, "one"));
+    cr_assert(dup2(ends[1], STDOUT_FILENO) >= 0);
+    cr_expect(pp_files_same("-", "/dev/stdout") && pp_files_same("-", name) && pp_files_same("-:raw", "-"));
+    cr_expect(!pp_files_same("-", "one"));
+    cr_expect(!pp_files_same("/dev/null", "/dev/null"), "nothing is lost there");
+    cr_assert(unlink("one") == 0 && unlink("other") == 0 && chdir("..") == 0 && rmdir(folder) == 0);
+}
+
 Test(files_output, appears_whole_and_keeps_links_and_permissions)
 {
     char folder[] = "npy_outputXXXXXX";
@@ -52,6 +68,11 @@ Test(files_output, appears_whole_and_keeps_links_and_permissions)
     cr_expect_eq(pp_files_write_atomic("link", write_word, "second", NULL, NULL), PPTO_OK);
     expect_content("a", "second");
     cr_expect(lstat("link", &facts) == 0 && S_ISLNK(facts.st_mode));
+    cr_assert(symlink("not_yet", "early") == 0 && pp_files_same("early", "./not_yet"));
+    cr_expect_eq(pp_files_write_atomic("early", write_word, "third", NULL, NULL), PPTO_OK);
+    cr_expect(lstat("early", &facts) == 0 && S_ISLNK(facts.st_mode), "the link stays");
+    cr_expect(lstat("not_yet", &facts) == 0 && S_ISREG(facts.st_mode), "its end is there now");
+    cr_assert(unlink("early") == 0 && unlink("not_yet") == 0);
     cr_expect(stat("a", &facts) == 0 && (facts.st_mode & 0777) == 0640);
     pp_error err = {0};
     cr_expect_eq(pp_files_write_atomic("a", write_and_fail, "half", NULL, &err), PPTO_E_IO);
