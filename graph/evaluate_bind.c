@@ -144,6 +144,8 @@ static ppto_status one_int(pp_eval *ev, pp_value *value)
 static const char *fixed_hint(const pp_value *value)
 {
     bool bound = has_tensor(value) || value->kind == PP_V_STR;
+    if (value->kind == PP_V_STR && strcmp(value->u.text, "all") == 0)
+        return ": it stands for every axis, where several may be given";
     return bound
                ? ": a parameter is fixed when recorded, so no input can be one; write its value into the text"
                : "";

@@ -152,7 +152,7 @@ void pp_text_free(pp_text *text);
 unsigned pp_text_distance(const char *a, const char *b);
 /* "Did you mean": start with {.to = word}; of the names shown, `name` is the one at the least distance, if
  * that is at most 2 (1 where the word has fewer than 4 bytes), and of equals the first that begins most like
- * the word; else NULL. */
+ * the word; else NULL. A name that begins with the word (of 3 bytes or more) is at distance 1. */
 typedef struct pp_nearest {
     const char *to, *name;
     unsigned distance;

@@ -270,9 +270,18 @@ static size_t common_ends(const char *a, const char *b)
     return n + m;
 }
 
+/* Who wrote the beginning of a long name is not far from it. */
+static unsigned distance_to(const char *word, const char *name)
+{
+    enum { LEAST_BEGINNING = 3 };
+    const size_t n = strlen(word);
+    const unsigned distance = pp_text_distance(word, name);
+    return n >= LEAST_BEGINNING && distance > 1 && strncmp(word, name, n) == 0 ? 1 : distance;
+}
+
 void pp_text_nearer(pp_nearest *nearest, const char *name)
 {
-    unsigned limit = strlen(nearest->to) < 4 ? 1 : 2, distance = pp_text_distance(nearest->to, name);
+    unsigned limit = strlen(nearest->to) < 4 ? 1 : 2, distance = distance_to(nearest->to, name);
     size_t ends = common_ends(nearest->to, name);
     if (distance > limit) return;
     if (nearest->name != NULL && distance > nearest->distance) return;

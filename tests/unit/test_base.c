@@ -241,6 +241,18 @@ Test(base_text, nearest_is_near_and_alike_at_the_ends_in_any_order)
     cr_expect_null(none.name);
 }
 
+Test(base_text, nearest_is_what_begins_with_the_word)
+{
+    static const char *const names[] = {"sqrt", "sort", "softmax", "log_softmax"};
+    pp_nearest soft = {.to = "soft"}, so = {.to = "so"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        pp_text_nearer(&soft, names[i]);
+        pp_text_nearer(&so, names[i]);
+    }
+    cr_expect_str_eq(soft.name, "softmax", "not sort, which is one letter away");
+    cr_expect_null(so.name, "two letters say little");
+}
+
 static void keep_line(void *arg, int level, const char *line)
 {
     pp_text_add(arg, "%d:%s;", level, line);
