@@ -13,27 +13,26 @@
  * Reuse would defeat that, so every placement is a home of its own: a block that was placed for one purpose
  * goes back there, and serves no other.
  *
+ * A block for the data of a file begins inside of its first page (pp_pool_take_led). Mapped blocks begin with
+ * a page and only they may do so, so the address of the data tells where the block begins.
+ *
  * One lock; filling with poison and unmapping of what is trimmed happen outside or are rare. */
-#define _GNU_SOURCE
 #include "memory/pool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/checked.h"
 #include "memory/poison.h"
+#include "memory/pool_system.h"
 #include "memory/tally.h"
 
 enum {
-    ALIGNMENT = 64,
     STEPS_LOG2 = 3, /* classes to a doubling: 8 */
     CLASSES = 64 << STEPS_LOG2,
     POISON_BYTE = 0xff,
 };
-#define MAP_FROM ((size_t)1 << 20)
-#define HUGE ((size_t)2 << 20)
 #define KEPT_FREE ((uint64_t)64 << 20)
 #define LARGEST ((size_t)1 << 62)
 
@@ -72,48 +71,14 @@ struct pp_pool {
 static bool class_of(size_t bytes, size_t *rounded, size_t *index)
 {
     if (bytes > LARGEST) return false;
-    if (bytes < ALIGNMENT) bytes = ALIGNMENT;
+    if (bytes < PP_POOL_ALIGNMENT) bytes = PP_POOL_ALIGNMENT;
     size_t top = 63u - (size_t)__builtin_clzll(bytes);
     size_t step = (size_t)1 << (top - STEPS_LOG2);
-    if (step < ALIGNMENT) step = ALIGNMENT;
+    if (step < PP_POOL_ALIGNMENT) step = PP_POOL_ALIGNMENT;
     if (!pp_align_size(bytes, step, rounded)) return false;
     top = 63u - (size_t)__builtin_clzll(*rounded);
     *index = (top << STEPS_LOG2) + ((*rounded >> (top - STEPS_LOG2)) & ((1u << STEPS_LOG2) - 1));
     return true;
-}
-
-/* ---- the system -------------------------------------------------------------------------------- */
-
-static void *map_huge(size_t bytes)
-{
-    size_t wide;
-    if (!pp_add_size(bytes, HUGE, &wide)) return NULL;
-    char *raw = mmap(NULL, wide, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (raw == MAP_FAILED) return NULL;
-    size_t before = (HUGE - ((uintptr_t)raw & (HUGE - 1))) & (HUGE - 1);
-    char *block = raw + before;
-    if (before != 0) munmap(raw, before);
-    if (wide - before > bytes) munmap(block + bytes, wide - before - bytes);
-    (void)madvise(block, bytes, MADV_HUGEPAGE); /* a wish: refused where huge pages are switched off */
-    return block;
-}
-
-static void *system_take(size_t bytes)
-{
-    if (bytes < MAP_FROM) return pp_alloc_aligned(ALIGNMENT, bytes);
-    if (pp_heap_refuses()) return NULL;
-    if (bytes >= HUGE) return map_huge(bytes);
-    void *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return block == MAP_FAILED ? NULL : block;
-}
-
-static void system_give(void *block, size_t bytes)
-{
-    pp_poison_forget(block, bytes);
-    if (bytes < MAP_FROM)
-        pp_free(block);
-    else
-        munmap(block, bytes);
 }
 
 /* ---- lists of free blocks; under the lock ------------------------------------------------------ */
@@ -160,7 +125,7 @@ static void shed(pp_pool *pool, uint64_t keep)
         size_t bytes, index;
         if (!class_of(block->bytes, &bytes, &index)) return;
         unlink_free(pool, block, index);
-        system_give(block, bytes);
+        pp_system_give(block, bytes);
         pool->counters.held_bytes -= bytes;
     }
 }
@@ -169,7 +134,8 @@ static void shed(pp_pool *pool, uint64_t keep)
 
 static uint64_t home_of(const pp_pool *pool, size_t rounded, const pp_placement *placement)
 {
-    bool counts = placement != NULL && pool->placer.place != NULL && rounded >= MAP_FROM && !pool->direct;
+    bool counts =
+        placement != NULL && pool->placer.place != NULL && rounded >= PP_MAPPED_FROM && !pool->direct;
     return counts ? placement->key : 0;
 }
 
@@ -197,10 +163,10 @@ static void *take_new(pp_pool *pool, size_t bytes)
     const uint64_t limit = pp_pool_get_limit(pool);
     bool above = limit != 0 && pool->counters.held_bytes + bytes > limit;
     shed(pool, above ? 0 : KEPT_FREE);
-    void *block = system_take(bytes);
+    void *block = pp_system_take(bytes);
     if (block == NULL && pool->free_bytes != 0) {
         shed(pool, 0);
-        block = system_take(bytes);
+        block = pp_system_take(bytes);
     }
     if (block == NULL) return NULL;
     pool->counters.maps++;
@@ -210,7 +176,7 @@ static void *take_new(pp_pool *pool, size_t bytes)
 
 static void *take_direct(pp_pool *pool, size_t bytes)
 {
-    void *block = pp_alloc_aligned(ALIGNMENT, bytes);
+    void *block = pp_alloc_aligned(PP_POOL_ALIGNMENT, bytes);
     if (block == NULL) return NULL;
     pool->counters.maps++;
     pool->counters.held_bytes += bytes;
@@ -236,11 +202,17 @@ static void *take_any(pp_pool *pool, size_t asked, size_t rounded, size_t index,
         unlink_free(pool, block, index);
     } else {
         taken = take_new(pool, rounded);
-        if (taken != NULL && pool->placer.place != NULL && rounded >= MAP_FROM)
+        if (taken != NULL && pool->placer.place != NULL && rounded >= PP_MAPPED_FROM)
             pool->placer.place(pool->placer.arg, taken, asked, rounded, placement, false);
     }
     if (taken != NULL) remember(pool, taken, home);
     return taken;
+}
+
+/* Bytes between the start of the block and what was handed out of it. */
+static size_t lead_of(const pp_pool *pool, const void *data, size_t bytes)
+{
+    return pool->direct || bytes < PP_MAPPED_FROM ? 0 : (uintptr_t)data % PP_POOL_PAGE;
 }
 
 /* ---- interface --------------------------------------------------------------------------------- */
@@ -277,27 +249,48 @@ static void tell(const pp_pool *pool)
         at->changed(at->arg, &pool->counters);
 }
 
-static ppto_status take_locked(pp_pool *pool, size_t bytes, size_t rounded, size_t index,
-                               const pp_placement *placement, const pp_tag *tag, void **out, pp_error *err)
+/* What is asked for: `bytes`, `lead` bytes behind the start of a block of which `used` may be touched. */
+typedef struct asked {
+    size_t bytes, lead, used, rounded, index;
+    const pp_placement *placement;
+    const pp_tag *tag;
+} asked;
+
+static ppto_status take_locked(pp_pool *pool, const asked *a, void **out, pp_error *err)
 {
+    const size_t bytes = a->bytes;
     pp_pool_counters *counters = &pool->counters;
     uint64_t after = counters->current_bytes + bytes;
     const uint64_t limit = pp_pool_get_limit(pool);
     if (limit != 0 && after > limit)
         return pp_fail(err, PPTO_E_LIMIT, "%zu bytes asked for, %llu in use, the limit is %llu", bytes,
                        (unsigned long long)counters->current_bytes, (unsigned long long)limit);
-    *out = take_any(pool, bytes, rounded, index, placement);
-    if (*out == NULL) return pp_fail(err, PPTO_E_NOMEM, "no memory for a block of %zu bytes", bytes);
+    char *block = take_any(pool, a->used, a->rounded, a->index, a->placement);
+    if (block == NULL) return pp_fail(err, PPTO_E_NOMEM, "no memory for a block of %zu bytes", bytes);
     counters->takes++;
     counters->current_bytes = after;
     if (after > counters->peak_bytes) counters->peak_bytes = after;
-    if (pool->listened && !pool->direct) pp_poison_taken(pool, *out, bytes, rounded);
+    if (pool->listened && !pool->direct) pp_poison_taken(pool, block, a->used, a->rounded);
+    *out = block + a->lead;
     if (pool->ledger != NULL)
-        pp_ledger_took(pool->ledger, *out, bytes, rounded, tag);
+        pp_ledger_took(pool->ledger, *out, bytes, a->rounded, a->tag);
     else
-        pp_tally_took(&pool->tally, *out, bytes, tag);
+        pp_tally_took(&pool->tally, *out, bytes, a->tag);
     tell(pool);
     return PPTO_OK;
+}
+
+static ppto_status take(pp_pool *pool, asked a, void **out, pp_error *err)
+{
+    *out = NULL;
+    if (!class_of(a.used, &a.rounded, &a.index))
+        return pp_fail(err, PPTO_E_NOMEM, "no memory for %zu bytes", a.bytes);
+    pthread_mutex_lock(&pool->lock);
+    ppto_status status = take_locked(pool, &a, out, err);
+    bool poison = pool->poison;
+    pthread_mutex_unlock(&pool->lock);
+    if (status == PPTO_OK && poison) memset(*out, POISON_BYTE, a.bytes);
+    return status;
 }
 
 ppto_status pp_pool_take(pp_pool *pool, size_t bytes, void **out, pp_error *err)
@@ -313,31 +306,34 @@ ppto_status pp_pool_take_as(pp_pool *pool, size_t bytes, const pp_tag *tag, void
 ppto_status pp_pool_take_placed(pp_pool *pool, size_t bytes, const pp_placement *placement, const pp_tag *tag,
                                 void **out, pp_error *err)
 {
-    *out = NULL;
-    size_t rounded, index;
-    if (!class_of(bytes, &rounded, &index))
-        return pp_fail(err, PPTO_E_NOMEM, "no memory for %zu bytes", bytes);
-    pthread_mutex_lock(&pool->lock);
-    ppto_status status = take_locked(pool, bytes, rounded, index, placement, tag, out, err);
-    bool poison = pool->poison;
-    pthread_mutex_unlock(&pool->lock);
-    if (status == PPTO_OK && poison) memset(*out, POISON_BYTE, bytes);
-    return status;
+    return take(pool, (asked){.bytes = bytes, .used = bytes, .placement = placement, .tag = tag}, out, err);
 }
 
-void pp_pool_give(pp_pool *pool, void *block, size_t bytes)
+ppto_status pp_pool_take_led(pp_pool *pool, size_t bytes, size_t lead, const pp_tag *tag, void **out,
+                             pp_error *err)
 {
-    size_t rounded, index;
-    if (block == NULL || !class_of(bytes, &rounded, &index)) return;
+    asked a = {.bytes = bytes, .used = bytes, .tag = tag};
+    if (!pool->direct && bytes >= PP_MAPPED_FROM && bytes < LARGEST) {
+        a.lead = lead % PP_POOL_PAGE;
+        a.used = (a.lead + bytes + PP_POOL_PAGE - 1) / PP_POOL_PAGE * PP_POOL_PAGE;
+    }
+    return take(pool, a, out, err);
+}
+
+void pp_pool_give(pp_pool *pool, void *data, size_t bytes)
+{
+    size_t rounded, index, lead = lead_of(pool, data, bytes);
+    if (data == NULL || !class_of(lead + bytes, &rounded, &index)) return;
+    void *block = (char *)data - lead;
     pthread_mutex_lock(&pool->lock);
     bool poison = pool->poison;
     pthread_mutex_unlock(&pool->lock);
-    if (poison) memset(block, POISON_BYTE, bytes);
+    if (poison) memset(data, POISON_BYTE, bytes);
     pthread_mutex_lock(&pool->lock);
     if (pool->ledger != NULL)
-        pp_ledger_gave(pool->ledger, block, bytes);
+        pp_ledger_gave(pool->ledger, data, bytes);
     else
-        pp_tally_gave(&pool->tally, block, bytes);
+        pp_tally_gave(&pool->tally, data, bytes);
     if (pool->direct)
         give_direct(pool, block, rounded);
     else
@@ -347,16 +343,17 @@ void pp_pool_give(pp_pool *pool, void *block, size_t bytes)
     pthread_mutex_unlock(&pool->lock);
 }
 
-void pp_pool_move(pp_pool *pool, void *block, size_t bytes, const pp_placement *placement)
+void pp_pool_move(pp_pool *pool, void *data, size_t bytes, const pp_placement *placement)
 {
-    size_t rounded, index;
-    if (block == NULL || !class_of(bytes, &rounded, &index)) return;
+    size_t rounded, index, lead = lead_of(pool, data, bytes);
+    if (data == NULL || !class_of(lead + bytes, &rounded, &index)) return;
+    void *block = (char *)data - lead;
     pthread_mutex_lock(&pool->lock);
     uint64_t home = home_of(pool, rounded, placement);
     if (home != 0) {
         (void)forget(pool, block);
         remember(pool, block, home);
-        pool->placer.place(pool->placer.arg, block, bytes, rounded, placement, true);
+        pool->placer.place(pool->placer.arg, block, lead + bytes, rounded, placement, true);
     }
     pthread_mutex_unlock(&pool->lock);
 }

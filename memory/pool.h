@@ -31,6 +31,13 @@ ppto_status pp_pool_take_as(pp_pool *pool, size_t bytes, const pp_tag *tag, void
  * block is taken only if it was placed alike. NULL: as the pool places everything. */
 ppto_status pp_pool_take_placed(pp_pool *pool, size_t bytes, const pp_placement *placement, const pp_tag *tag,
                                 void **out, pp_error *err);
+/* The same, for the data of a file: *out is `lead` bytes (a multiple of 64) behind a multiple of
+ * PP_POOL_PAGE, and the bytes before it and up to the next multiple behind the block may be overwritten. A
+ * wish: small blocks, and those of a pool that is watched at level 3, lie as all others. As with what is
+ * rounded up, those bytes are not counted. */
+enum { PP_POOL_PAGE = 4096 };
+ppto_status pp_pool_take_led(pp_pool *pool, size_t bytes, size_t lead, const pp_tag *tag, void **out,
+                             pp_error *err);
 /* Moves the pages of a block that is held. */
 void pp_pool_move(pp_pool *pool, void *block, size_t bytes, const pp_placement *placement);
 /* Before the first take. */

@@ -29,6 +29,10 @@ size_t pp_io_around_next(size_t step, size_t bytes, int64_t ns)
     return ns < SHORT_NS && bytes >= step && step < MOST ? step * 2 : step;
 }
 
+/* Where the last file arrived the next one begins: files of a few MiB would be over before they had learnt.
+ * Of the process, whatever the disk: one that is slower takes one call for long. */
+static _Atomic size_t learnt = FIRST;
+
 /* relaxed: a length that orders nothing, and one of several calls at once may be forgotten */
 static size_t most_of(pp_io_file *file)
 {
@@ -37,8 +41,10 @@ static size_t most_of(pp_io_file *file)
 
 static void took(pp_io_file *file, size_t bytes, int64_t since_ns)
 {
-    size_t next = pp_io_around_next(most_of(file), bytes, pp_clock_ns() - since_ns);
+    size_t most_before = most_of(file);
+    size_t next = pp_io_around_next(most_before, bytes, pp_clock_ns() - since_ns);
     atomic_store_explicit(&file->around_step, next, memory_order_relaxed);
+    if (next != most_before) atomic_store_explicit(&learnt, next, memory_order_relaxed);
 }
 
 void pp_io_file_go_around(pp_io_file *file, bool write)
@@ -48,7 +54,8 @@ void pp_io_file_go_around(pp_io_file *file, bool write)
     snprintf(name, sizeof name, "/proc/self/fd/%d", file->fd); /* the file itself, whatever its name is now */
     file->around = open(name, (write ? O_WRONLY : O_RDONLY) | O_DIRECT | O_CLOEXEC);
     file->goes_around = file->around >= 0;
-    atomic_store_explicit(&file->around_step, (size_t)FIRST, memory_order_relaxed);
+    size_t first = atomic_load_explicit(&learnt, memory_order_relaxed);
+    atomic_store_explicit(&file->around_step, first, memory_order_relaxed);
 }
 
 void pp_io_file_let_go(pp_io_file *file)

@@ -51,9 +51,10 @@ typedef struct ppto_options {
     const char *placement; /* PPTO_PLACEMENT: on which memory nodes tensors of 1 MiB and more lie: "split"
                               (default): each part with the threads that work on it; "interleave": page by
                               page in turn; "first_touch"; "bind:N": all on node N (docs/memory.md) */
-    const char *page_cache; /* PPTO_PAGE_CACHE: whether files that are read and written by pieces go "through"
-                               the page cache of the system or "around" it; "auto" (default): around it where
-                               they are large beside the memory of the machine (docs/memory.md) */
+    const char *page_cache; /* PPTO_PAGE_CACHE: whether files go "through" the page cache of the system or
+                               "around" it, or "read-around" it and are written through it; "auto" (default):
+                               around it where they are large beside the memory of the machine
+                               (docs/memory.md) */
 } ppto_options;
 #define PPTO_OPTIONS_INIT                                                                                    \
     {                                                                                                        \

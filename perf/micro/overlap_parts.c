@@ -5,13 +5,16 @@
  * blocks are loaded and stored, and the chain is so long, that the three parts take about as long: they could
  * take as long as one of them, and the start-up of the first batch and the end of the last.
  *
+ * Four ways: files through the page cache, which costs a copy on a processor each way; read around it, as
+ * large data sets are, and written through it; both around it, where one disk serves both; and pipes at the
+ * pace of a device (overlap_paced.h), which take no processor time.
+ *
  * overlap [BATCHES [ROUNDS]]: times of the parts, of both ways, ROUNDS times in turn, the round with the
  * median ratio, and a timeline of it by the events behind every part. The parts alone are those of the same
  * programs on the same streams and threads, each batch begun when the one before has ended. One worker
  * computes, so that a machine of two CPUs has one left for the files. Beside it, in every round: what three
  * plain threads get (overlap_plain.h), and the processor time, which the CPUs of the machine must find room
- * for. Then the same from and to pipes at the pace of a device (overlap_paced.h), which take no processor
- * time. Nothing is judged here. */
+ * for. Nothing is judged here. */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <ppto/ppto.h>
@@ -23,11 +26,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "overlap_draw.h"
 #include "overlap_paced.h"
 #include "overlap_plain.h"
 
 enum { ROWS = 256, COLUMNS = 1024, MOST = 64, LEAST_BLOCKS = 4, MOST_BLOCKS = 64, MOST_TURNS = 32 };
-enum { WIDTH = 72, MOST_ROUNDS = 256 };
+enum { MOST_ROUNDS = 256 };
 #define PACE 0.02 /* seconds that a pipe takes for a batch */
 enum { LOAD, COMPUTE, STORE, PARTS };
 static const char *const names[PARTS] = {"load", "compute", "store"};
@@ -45,11 +49,25 @@ typedef struct sizes {
     int rounds;
 } sizes;
 
+/* How batches come and go. */
+typedef struct way {
+    const char *name, *page_cache;
+    bool read_around, write_around, pipes;
+} way;
+
+static const way ways[] = {
+    {"files through the page cache", "through", false, false, false},
+    {"files read around the page cache", "read-around", true, false, false},
+    {"files around the page cache", "around", true, true, false},
+    {"pipes at a pace", "through", false, false, true},
+};
+
 static ppto_context *ctx;
 static ppto_stream *streams[PARTS];
 static batch batches[MOST];
 static int n = 16;
-static bool by_pipes; /* the batches come and go by pipes, which serve one turn */
+static const way *by;
+static bool by_pipes; /* which serve one turn */
 static paced pipes;
 
 typedef struct turn {
@@ -260,47 +278,23 @@ static void plain_turn(turn *of, const sizes *size)
                              .cool = cool_all,
                              .read_bytes = (size_t)size->loads * block,
                              .write_bytes = (size_t)size->stores * block,
+                             .read_around = by->read_around,
+                             .write_around = by->write_around,
                              .compute_seconds = of->part[COMPUTE]};
     must(plain_measure(&work, &of->plain));
 }
 
-/* ---- what is printed ---- */
-
-static void draw(char *line, double from, double to, double total, char letter)
-{
-    int first = (int)(from / total * WIDTH), last = (int)(to / total * WIDTH);
-    for (int i = first < 0 ? 0 : first; i <= last && i < WIDTH; i++) line[i] = letter;
-}
-
-/* A part begins when the one before it is done, of the batch and on the stream. */
-static void timeline(const turn *r)
-{
-    for (int i = 0; i < n; i++) {
-        char line[WIDTH + 1];
-        memset(line, '.', WIDTH);
-        line[WIDTH] = '\0';
-        for (int part = 0; part < PARTS; part++) {
-            double from = part > 0 ? r->when[i][part - 1] : 0;
-            if (i > 0 && r->when[i - 1][part] > from) from = r->when[i - 1][part];
-            draw(line, from, r->when[i][part], r->total, "lcs"[part]);
-        }
-        printf("%3d %s\n", i, line);
-    }
-}
+/* ---- what is printed ----------------------------------------------------------------------------- */
 
 static double longest(const double part[PARTS])
 {
-    double most = 0;
-    for (int i = 0; i < PARTS; i++)
-        if (part[i] > most) most = part[i];
-    return most;
+    double most = part[LOAD] > part[COMPUTE] ? part[LOAD] : part[COMPUTE];
+    return most > part[STORE] ? most : part[STORE];
 }
 
 static double sum_of(const double part[PARTS])
 {
-    double sum = 0;
-    for (int i = 0; i < PARTS; i++) sum += part[i];
-    return sum;
+    return part[LOAD] + part[COMPUTE] + part[STORE];
 }
 
 /* What the first and the last batch do beside the longest part. */
@@ -309,15 +303,25 @@ static double start_up(const double part[PARTS])
     return (sum_of(part) - longest(part)) / n;
 }
 
+/* What is above a part alone and is not the library's doing: one disk serves both kinds of files, and the
+ * processors have to find room for all that is work. */
+static double machine_limit(const turn *r)
+{
+    double most = longest(r->part), cpus = r->busy / (double)sysconf(_SC_NPROCESSORS_ONLN);
+    if (!by_pipes && r->plain.files > most) most = r->plain.files;
+    return most > cpus ? most : cpus;
+}
+
 static void report_plain(const turn *r)
 {
     const plain_times *plain = &r->plain;
     double bound = plain->together / longest(plain->alone);
-    printf(
-        "plain threads alone %.2f, %.2f and %.2f ms, at once %.2f: %.2f of the longest, of which the overlap "
-        "is %.2f\n",
-        1e3 * plain->alone[LOAD], 1e3 * plain->alone[COMPUTE], 1e3 * plain->alone[STORE],
-        1e3 * plain->together, bound, r->ratio / bound);
+    printf("plain threads alone %.2f, %.2f and %.2f ms, at once %.2f: %.2f of the longest\n",
+           1e3 * plain->alone[LOAD], 1e3 * plain->alone[COMPUTE], 1e3 * plain->alone[STORE],
+           1e3 * plain->together, bound);
+    printf("plain threads load and store at once in %.2f ms; the overlap is %.2f of the longest of that, the "
+           "parts, the processors, and the start-up\n",
+           1e3 * plain->files, r->total / (machine_limit(r) + start_up(r->part)));
 }
 
 static void report(const turn *r)
@@ -330,7 +334,7 @@ static void report(const turn *r)
         "overlap  %8.2f ms, %.2f ms of processor time: %.2f of the longest part and the start-up (%.2f ms)\n",
         1e3 * r->total, 1e3 * r->busy_at_once, r->ratio, 1e3 * start_up(r->part));
     if (!by_pipes) report_plain(r);
-    timeline(r);
+    overlap_timeline(n, PARTS, r->when[0], r->total, "lcs");
 }
 
 static int by_ratio(const void *a, const void *b)
@@ -395,7 +399,7 @@ static void take_turns(const sizes *of, turn *all, int turns)
     qsort(all, (size_t)turns, sizeof *all, by_ratio);
 }
 
-static void compare(const char *what, int turns)
+static void compare(int turns)
 {
     static turn all[MOST_TURNS];
     const sizes of = make_equal(by_pipes ? 1 : 5);
@@ -403,7 +407,7 @@ static void compare(const char *what, int turns)
     printf(
         "%s: a batch loads %lld MiB, computes %d operators, stores %lld MiB; %d turns, ratios %.2f to %.2f, "
         "the median:\n",
-        what, (long long)of.loads, 2 * of.rounds + 2, (long long)of.stores, turns, all[0].ratio,
+        by->name, (long long)of.loads, 2 * of.rounds + 2, (long long)of.stores, turns, all[0].ratio,
         all[turns - 1].ratio);
     report(&all[turns / 2]);
 }
@@ -416,25 +420,31 @@ static void name_all(const char *folder, const char *ending)
     }
 }
 
+static void go(const way *kind, const char *folder, int turns)
+{
+    ppto_options options = PPTO_OPTIONS_INIT;
+    options.threads = 1;
+    options.page_cache = kind->page_cache;
+    by = kind;
+    by_pipes = kind->pipes;
+    must(ppto_context_create(&ctx, &options) == PPTO_OK);
+    for (int i = 0; i < PARTS; i++)
+        streams[i] = ppto_stream_create(ctx, names[i], i == COMPUTE ? PPTO_STREAM_CPU : PPTO_STREAM_IO);
+    name_all(folder, kind->pipes ? "raw" : "npy");
+    compare(turns);
+    if (!kind->pipes) cool_all();
+    for (int i = 0; i < n && !kind->pipes; i++) unlink(batches[i].in);
+    for (int i = 0; i < PARTS; i++) ppto_stream_destroy(streams[i]);
+    ppto_context_destroy(ctx);
+}
+
 int main(int argc, char **argv)
 {
     char folder[] = "overlap-XXXXXX";
-    ppto_options options = PPTO_OPTIONS_INIT;
     int turns = argc > 2 ? atoi(argv[2]) : 7;
-    options.threads = 1;
     if (argc > 1) n = atoi(argv[1]);
     if (n < 1 || n > MOST || turns < 1 || turns > MOST_TURNS) return 2;
-    must(ppto_context_create(&ctx, &options) == PPTO_OK && mkdtemp(folder) != NULL);
-    for (int i = 0; i < PARTS; i++)
-        streams[i] = ppto_stream_create(ctx, names[i], i == COMPUTE ? PPTO_STREAM_CPU : PPTO_STREAM_IO);
-    name_all(folder, "npy");
-    compare("files", turns);
-    cool_all();
-    for (int i = 0; i < n; i++) unlink(batches[i].in);
-    by_pipes = true;
-    name_all(folder, "raw");
-    compare("pipes at a pace", turns);
-    for (int i = 0; i < PARTS; i++) ppto_stream_destroy(streams[i]);
-    ppto_context_destroy(ctx);
+    must(mkdtemp(folder) != NULL);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) go(&ways[i], folder, turns);
     return rmdir(folder) == 0 ? 0 : 1;
 }

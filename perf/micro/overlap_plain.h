@@ -16,11 +16,13 @@ typedef struct plain_work {
     const char *(*out)(int); /* path of a file that is to be made */
     void (*cool)(void);      /* files to read leave the page cache, files written are removed */
     size_t read_bytes, write_bytes;
-    double compute_seconds; /* of processor time */
+    bool read_around, write_around; /* the page cache, where the system can */
+    double compute_seconds;         /* of processor time */
 } plain_work;
 
 typedef struct plain_times {
     double alone[PLAIN_PARTS], together; /* seconds */
+    double files;                        /* of the two that move files, at once */
 } plain_times;
 
 /* returns  false when memory, a thread or a file cannot be had */

@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "files/sink.h"
-#include "runtime/runtime.h"
+#include "runtime/file_around.h"
 
 static bool count_elements(int rank, const int64_t *shape, int64_t *out)
 {
@@ -53,13 +53,20 @@ static ppto_array *new_record(ppto_context *ctx, ppto_dtype dtype, int rank, con
 ppto_status pp_array_new(ppto_context *ctx, const pp_tag *tag, ppto_dtype dtype, int rank,
                          const int64_t *shape, ppto_array **out, pp_error *err)
 {
+    return pp_array_new_led(ctx, tag, dtype, rank, shape, SIZE_MAX, out, err);
+}
+
+ppto_status pp_array_new_led(ppto_context *ctx, const pp_tag *tag, ppto_dtype dtype, int rank,
+                             const int64_t *shape, size_t lead, ppto_array **out, pp_error *err)
+{
     size_t bytes;
     *out = NULL;
     PP_TRY(pp_context_check(ctx, err));
     PP_TRY(check_shape(dtype, rank, shape, &bytes, err));
     ppto_array *a = new_record(ctx, dtype, rank, shape);
     if (!a) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
-    ppto_status status = pp_pool_take_as(ctx->pool, bytes, tag, &a->data, err);
+    ppto_status status = lead == SIZE_MAX ? pp_pool_take_as(ctx->pool, bytes, tag, &a->data, err)
+                                          : pp_pool_take_led(ctx->pool, bytes, lead, tag, &a->data, err);
     if (status != PPTO_OK) {
         pp_free(a);
         pp_fail(err, status, "%s for an array of %zu bytes", ppto_status_text(status), bytes);

@@ -4,6 +4,7 @@
 
 #include "files/sink.h"
 #include "ppto/run.h"
+#include "runtime/file_around.h"
 #include "runtime/open_pipes.h"
 
 ppto_status pp_fail_of_file(pp_error *err, ppto_status status, const char *path, const pp_error *why)
@@ -190,9 +191,12 @@ static pp_tag tag_of_file(const ppto_array *array)
 
 ppto_status pp_array_for_file(const ppto_array *array, ppto_array **out, pp_error *err)
 {
+    const pp_reader *reader = &array->file->reader;
     const pp_tag tag = tag_of_file(array);
+    bool around = reader->in_place && pp_file_goes_around(array->ctx, reader->info.bytes, false, false);
     *out = NULL;
-    return pp_array_new(array->ctx, &tag, array->dtype, array->rank, array->shape, out, err);
+    return pp_array_new_led(array->ctx, &tag, array->dtype, array->rank, array->shape,
+                            around ? pp_file_lead(reader->data_at) : SIZE_MAX, out, err);
 }
 
 ppto_status pp_array_in_memory(const ppto_array *array, ppto_array **out, const pp_files_watch *watch,

@@ -3,11 +3,15 @@
  * the first moves the bytes, the second puts them right: order of bytes and bools, or all of the decoding. */
 #include "runtime/file_steps.h"
 
+#include "runtime/file_around.h"
 #include "runtime/sync.h"
 #include "runtime/tracing.h"
 
 void pp_file_step_start(pp_file_step *f)
 {
+    const ppto_context *ctx = f->instance->plan->ctx;
+    if (pp_file_goes_around(ctx, f->transfer.bytes, f->store, false))
+        pp_io_file_go_around(&f->transfer.file, f->store);
     f->transfer.share = pp_sync_share(f->instance->sync, f->instance->schedule->steps.at[f->step].stream);
     f->transfer.moved = &f->instance->program->progress.moved;
     f->transfer.owner = f;
@@ -19,6 +23,7 @@ void pp_file_step_ended(pp_file_step *f, const char *path)
 {
     pp_error err = {.code = PPTO_OK};
     ppto_status status = f->transfer.status;
+    pp_io_file_let_go(&f->transfer.file);
     f->ended_ns = pp_clock_ns();
     f->ended = status == PPTO_OK;
     if (status != PPTO_OK && status != PP_STEP_WITHDRAWN)

@@ -29,7 +29,7 @@ static const char *memcheck_at(size_t i)
 
 static const char *page_cache_at(size_t i)
 {
-    static const char *const all[] = {"auto", "through", "around", NULL};
+    static const char *const all[] = {"auto", "through", "around", "read-around", NULL};
     return all[i];
 }
 

@@ -156,7 +156,6 @@ struct pp_region_run {
     int64_t *pass_rows;              /* rows of a piece of every pass */
     uint64_t predicted, peak;
     uint64_t whole;    /* what the run would need in one piece */
-    uint64_t memory;   /* of the machine; 0: nobody asked */
     uint64_t work;     /* of all passes: progress.c */
     uint64_t row_work; /* of the pass planned last */
     uint32_t culprit;  /* of a failure */
@@ -181,7 +180,7 @@ uint64_t pp_region_bytes(const pp_place *place); /* of all of it; no STATES */
  */
 
 /* Does a pass read or write this place, which is a file, around the page cache? */
-bool pp_region_goes_around(pp_region_run *run, uint32_t pass, const pp_place *place);
+bool pp_region_goes_around(const pp_region_run *run, uint32_t pass, const pp_place *place);
 
 /* ---- region_plan.c --------------------------------------------------------------------------------------
  */

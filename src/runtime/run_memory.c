@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "runtime/file_around.h"
 #include "runtime/run_parts.h"
 
 bool pp_arrays_overlap(const ppto_array *a, const ppto_array *b)
@@ -189,5 +190,9 @@ ppto_status pp_run_find_result(pp_run_state *r, size_t i)
     } else if (r->p->ctx->ledger) {
         tag.reason = why_not_adopted(r, i);
     }
-    return pp_array_new(r->p->ctx, &tag, (ppto_dtype)type->dtype, type->rank, shape, &r->results[i], r->err);
+    const char *path = first == i ? r->p->sinks[i] : NULL;
+    size_t lead = pp_file_lead_of_result(r->p->ctx, path, (ppto_dtype)type->dtype, type->rank, shape,
+                                         r->in->output_bytes[i]);
+    return pp_array_new_led(r->p->ctx, &tag, (ppto_dtype)type->dtype, type->rank, shape, lead, &r->results[i],
+                            r->err);
 }

@@ -195,3 +195,33 @@ Test(memory_pool, threads_share_it)
     pp_pool_destroy(pool);
     cr_expect_eq(pp_heap_count().live, 0);
 }
+
+Test(memory_pool, a_block_for_a_file_lies_as_it_is_to)
+{
+    static const size_t leads[] = {0, 64, 128, 4032};
+    enum { BYTES = (1 << 20) + 192 };
+    pp_pool *pool = make();
+    for (size_t i = 0; i < sizeof leads / sizeof *leads; i++) {
+        void *data;
+        cr_assert_eq(pp_pool_take_led(pool, BYTES, leads[i], NULL, &data, NULL), PPTO_OK);
+        cr_expect_eq((uintptr_t)data % PP_POOL_PAGE, leads[i]);
+        memset((char *)data - leads[i], 1,
+               (leads[i] + BYTES + PP_POOL_PAGE - 1) / PP_POOL_PAGE * PP_POOL_PAGE);
+        cr_expect_eq(count(pool).current_bytes, BYTES, "the lead is not counted");
+        pp_pool_give(pool, data, BYTES);
+        cr_expect_eq(count(pool).current_bytes, 0);
+    }
+    cr_expect_eq(count(pool).maps, 1, "the same block served all");
+    pp_pool_destroy(pool);
+}
+
+Test(memory_pool, a_lead_of_a_small_block_is_a_wish)
+{
+    pp_pool *pool = make();
+    void *data;
+    cr_assert_eq(pp_pool_take_led(pool, 1000, 128, NULL, &data, NULL), PPTO_OK);
+    memset(data, 1, 1000);
+    pp_pool_give(pool, data, 1000);
+    cr_assert_eq(pp_pool_take_led(pool, SIZE_MAX, 128, NULL, &data, NULL), PPTO_E_NOMEM);
+    pp_pool_destroy(pool);
+}
