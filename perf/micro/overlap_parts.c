@@ -9,9 +9,9 @@
  * large data sets are, and written through it; both around it, where one disk serves both; and pipes at the
  * pace of a device (overlap_paced.h), which take no processor time.
  *
- * overlap [BATCHES [ROUNDS]]: times of the parts, of both ways, ROUNDS times in turn, the round with the
- * median ratio, and a timeline of it by the events behind every part. The parts alone are those of the same
- * programs on the same streams and threads, each batch begun when the one before has ended. One worker
+ * overlap [BATCHES [ROUNDS [WAY]]]: times of the parts, of both ways, ROUNDS times in turn, the round with
+ * the median ratio, and a timeline of it by the events behind every part. The parts alone are those of the
+ * same programs on the same streams and threads, each batch begun when the one before has ended. One worker
  * computes, so that a machine of two CPUs has one left for the files. Beside it, in every round: what three
  * plain threads get (overlap_plain.h), and the processor time, which the CPUs of the machine must find room
  * for. Nothing is judged here. */
@@ -26,14 +26,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "overlap_draw.h"
 #include "overlap_paced.h"
 #include "overlap_plain.h"
+#include "overlap_report.h"
 
-enum { ROWS = 256, COLUMNS = 1024, MOST = 64, LEAST_BLOCKS = 4, MOST_BLOCKS = 64, MOST_TURNS = 32 };
+enum { ROWS = 256, COLUMNS = 1024, LEAST_BLOCKS = 4, MOST_BLOCKS = 64, MOST_TURNS = 32 };
 enum { MOST_ROUNDS = 256 };
 #define PACE 0.02 /* seconds that a pipe takes for a batch */
-enum { LOAD, COMPUTE, STORE, PARTS };
 static const char *const names[PARTS] = {"load", "compute", "store"};
 
 typedef struct batch {
@@ -69,13 +68,6 @@ static int n = 16;
 static const way *by;
 static bool by_pipes; /* which serve one turn */
 static paced pipes;
-
-typedef struct turn {
-    double part[PARTS], total, ratio;
-    double busy, busy_at_once; /* processor seconds of the parts in turn, and at once */
-    double when[MOST][PARTS];
-    plain_times plain;
-} turn;
 
 static double now(void)
 {
@@ -282,65 +274,16 @@ static void plain_turn(turn *of, const sizes *size)
                              .write_around = by->write_around,
                              .compute_seconds = of->part[COMPUTE]};
     must(plain_measure(&work, &of->plain));
+    of->alone[LOAD] = of->plain.alone[LOAD];
+    of->alone[STORE] = of->plain.alone[STORE];
 }
 
-/* ---- what is printed ----------------------------------------------------------------------------- */
-
-static double longest(const double part[PARTS])
+/* The parts one after the other, and each alone. */
+static void part_by_part(turn *of, const sizes *size)
 {
-    double most = part[LOAD] > part[COMPUTE] ? part[LOAD] : part[COMPUTE];
-    return most > part[STORE] ? most : part[STORE];
-}
-
-static double sum_of(const double part[PARTS])
-{
-    return part[LOAD] + part[COMPUTE] + part[STORE];
-}
-
-/* What the first and the last batch do beside the longest part. */
-static double start_up(const double part[PARTS])
-{
-    return (sum_of(part) - longest(part)) / n;
-}
-
-/* What is above a part alone and is not the library's doing: one disk serves both kinds of files, and the
- * processors have to find room for all that is work. */
-static double machine_limit(const turn *r)
-{
-    double most = longest(r->part), cpus = r->busy / (double)sysconf(_SC_NPROCESSORS_ONLN);
-    if (!by_pipes && r->plain.files > most) most = r->plain.files;
-    return most > cpus ? most : cpus;
-}
-
-static void report_plain(const turn *r)
-{
-    const plain_times *plain = &r->plain;
-    double bound = plain->together / longest(plain->alone);
-    printf("plain threads alone %.2f, %.2f and %.2f ms, at once %.2f: %.2f of the longest\n",
-           1e3 * plain->alone[LOAD], 1e3 * plain->alone[COMPUTE], 1e3 * plain->alone[STORE],
-           1e3 * plain->together, bound);
-    printf("plain threads load and store at once in %.2f ms; the overlap is %.2f of the longest of that, the "
-           "parts, the processors, and the start-up\n",
-           1e3 * plain->files, r->total / (machine_limit(r) + start_up(r->part)));
-}
-
-static void report(const turn *r)
-{
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    for (int i = 0; i < PARTS; i++) printf("%-8s %8.2f ms for %d batches\n", names[i], 1e3 * r->part[i], n);
-    printf("in turn  %8.2f ms, %.2f ms of processor time: %ld CPUs need %.2f of the longest part for it\n",
-           1e3 * sum_of(r->part), 1e3 * r->busy, cpus, r->busy / (double)cpus / longest(r->part));
-    printf(
-        "overlap  %8.2f ms, %.2f ms of processor time: %.2f of the longest part and the start-up (%.2f ms)\n",
-        1e3 * r->total, 1e3 * r->busy_at_once, r->ratio, 1e3 * start_up(r->part));
-    if (!by_pipes) report_plain(r);
-    overlap_timeline(n, PARTS, r->when[0], r->total, "lcs");
-}
-
-static int by_ratio(const void *a, const void *b)
-{
-    double x = ((const turn *)a)->ratio, y = ((const turn *)b)->ratio;
-    return (x > y) - (x < y);
+    in_turn(of, size);
+    memcpy(of->alone, of->part, sizeof of->alone);
+    if (!by_pipes) plain_turn(of, size);
 }
 
 /* ---- making the parts equal --------------------------------------------------------------------- */
@@ -351,9 +294,9 @@ static void measure(const sizes *of, int turns, double part[PARTS])
     static turn one;
     if (!by_pipes) record_all(of);
     for (int i = 0; i <= turns; i++) { /* the first makes plans, and writes find no room yet */
-        in_turn(&one, of);
+        part_by_part(&one, of);
         for (int k = 0; k < PARTS; k++)
-            if (i <= 1 || one.part[k] < part[k]) part[k] = one.part[k];
+            if (i <= 1 || one.alone[k] < part[k]) part[k] = one.alone[k];
     }
     if (!by_pipes) forget_all();
 }
@@ -390,26 +333,20 @@ static void take_turns(const sizes *of, turn *all, int turns)
     if (!by_pipes) record_all(of);
     in_turn(&all[0], of);
     for (int i = 0; i < turns; i++) {
-        in_turn(&all[i], of);
+        part_by_part(&all[i], of);
         overlapped(&all[i], of);
-        all[i].ratio = all[i].total / (longest(all[i].part) + start_up(all[i].part));
-        if (!by_pipes) plain_turn(&all[i], of);
     }
     if (!by_pipes) forget_all();
-    qsort(all, (size_t)turns, sizeof *all, by_ratio);
 }
 
 static void compare(int turns)
 {
     static turn all[MOST_TURNS];
-    const sizes of = make_equal(by_pipes ? 1 : 5);
+    const sizes of = make_equal(by_pipes ? 1 : 3);
     take_turns(&of, all, turns);
-    printf(
-        "%s: a batch loads %lld MiB, computes %d operators, stores %lld MiB; %d turns, ratios %.2f to %.2f, "
-        "the median:\n",
-        by->name, (long long)of.loads, 2 * of.rounds + 2, (long long)of.stores, turns, all[0].ratio,
-        all[turns - 1].ratio);
-    report(&all[turns / 2]);
+    printf("\n%s: a batch loads %lld MiB, computes %d operators, stores %lld MiB; medians of %d turns\n",
+           by->name, (long long)of.loads, 2 * of.rounds + 2, (long long)of.stores, turns);
+    overlap_report(all, turns, n, !by_pipes);
 }
 
 static void name_all(const char *folder, const char *ending)
@@ -445,6 +382,7 @@ int main(int argc, char **argv)
     if (argc > 1) n = atoi(argv[1]);
     if (n < 1 || n > MOST || turns < 1 || turns > MOST_TURNS) return 2;
     must(mkdtemp(folder) != NULL);
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) go(&ways[i], folder, turns);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (argc < 4 || (size_t)atoi(argv[3]) == i) go(&ways[i], folder, turns);
     return rmdir(folder) == 0 ? 0 : 1;
 }
