@@ -165,8 +165,7 @@ size_t cli_target_result(const cli_targets *targets, size_t which)
 bool cli_target_by_run(const cli_targets *targets, size_t which)
 {
     const cli_target *t = &targets->at[which];
-    bool alone = !targets->printed &&
-                 (t->archive == 0 || cli_target_name(targets, t) == NULL || t->path[t->archive] == ':');
+    bool alone = !targets->printed;
     for (size_t i = 0; i < targets->n; ++i)
         alone =
             alone && (i == which || (targets->at[i].result != t->result && targets->at[i].first != t->first));
@@ -192,12 +191,31 @@ bool cli_targets_whole(const cli_targets *targets, char *why, size_t room)
     return false;
 }
 
+/* With the name that the array gets in its archive. NULL: out of memory */
+static char *path_with_name(const cli_targets *targets, const cli_target *t)
+{
+    const char *name = cli_target_name(targets, t);
+    if (t->archive == 0 || name == NULL || t->path[t->archive] == ':') return strdup(t->path);
+    size_t room = strlen(t->path) + strlen(name) + 2;
+    char *path = malloc(room);
+    if (path != NULL) snprintf(path, room, "%s:%s", t->path, name);
+    return path;
+}
+
+static ppto_status bind_target(const cli_targets *targets, size_t which)
+{
+    char *path = path_with_name(targets, &targets->at[which]);
+    if (path == NULL) return PPTO_E_NOMEM;
+    ppto_status status =
+        ppto_program_bind_sink(targets->recording->program, cli_target_result(targets, which), path);
+    free(path);
+    return status;
+}
+
 ppto_status cli_targets_bind(const cli_targets *targets)
 {
     ppto_status status = PPTO_OK;
     for (size_t i = 0; status == PPTO_OK && i < targets->n; ++i)
-        if (cli_target_by_run(targets, i))
-            status = ppto_program_bind_sink(targets->recording->program, cli_target_result(targets, i),
-                                            targets->at[i].path);
+        if (cli_target_by_run(targets, i)) status = bind_target(targets, i);
     return status;
 }

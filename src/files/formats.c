@@ -333,6 +333,27 @@ bool pp_files_flow(const char *text)
     return flows;
 }
 
+bool pp_files_in_order(const char *text)
+{
+    size_t length;
+    return format_of(text, &length) == PP_FORMAT_NPZ && pp_files_reads(PP_FORMAT_NPZ) && !pp_files_flow(text);
+}
+
+ppto_status pp_files_begin_in_order(const char *text, const pp_files_watch *watch, pp_file_name *file,
+                                    pp_sink *sink, pp_error *err)
+{
+    *sink = (pp_sink){.fd = -1};
+    PP_TRY(pp_files_can_write(text, err));
+    PP_TRY(pp_file_name_read(text, file, err));
+    ppto_status status = pp_sink_open(sink, file->path, -1, watch, err);
+    if (status == PPTO_OK && sink->stream) {
+        status = pp_fail(err, PPTO_E_IO, "an NPZ file cannot be written to a pipe");
+        pp_sink_abandon(sink, watch);
+    }
+    if (status != PPTO_OK) pp_file_name_free(file);
+    return status;
+}
+
 static ppto_status npy_head(const pp_files_entry *e, pp_text *head, pp_error *err)
 {
     char bytes[PP_NPY_HEADER];

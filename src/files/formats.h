@@ -68,5 +68,11 @@ ppto_status pp_files_begin(const char *text, const pp_files_entry *entry, size_t
                            const pp_files_watch *watch, pp_sink *sink, size_t *data_at, pp_error *err);
 bool pp_files_by_pieces(const char *text); /* this can be done */
 bool pp_files_flow(const char *text);      /* pp_sink_flows of its file */
+/* An NPZ file that its only array can be written to from first to last, as it comes (pp_npz_write_from). */
+bool pp_files_in_order(const char *text);
+/* Opens it. *file: its name and that of the array. returns  as pp_sink_open. owns both; after a failure
+ * neither is there */
+ppto_status pp_files_begin_in_order(const char *text, const pp_files_watch *watch, pp_file_name *file,
+                                    pp_sink *sink, pp_error *err);
 
 #endif

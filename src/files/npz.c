@@ -207,4 +207,10 @@ ppto_status pp_npz_write(PP_UNUSED int fd, PP_UNUSED const pp_files_entry *entri
     return missing(err);
 }
 
+ppto_status pp_npz_write_from(PP_UNUSED int fd, PP_UNUSED const pp_files_entry *entry,
+                              PP_UNUSED const pp_files_from *from, pp_error *err)
+{
+    return pp_npz_write(fd, entry, 1, NULL, err);
+}
+
 #endif

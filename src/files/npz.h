@@ -37,5 +37,8 @@ void pp_npz_close(pp_npz *npz); /* NULL is fine */
  * returns  PPTO_OK; PPTO_E_VALUE two arrays of one name; as pp_npy_write */
 ppto_status pp_npz_write(int fd, const pp_files_entry *entries, size_t n, const pp_files_watch *watch,
                          pp_error *err);
+/* The same bytes, of one array whose data are asked for from first to last (from->read, without a watch; it
+ * gives 0 at the end). returns  also what from->read fails with */
+ppto_status pp_npz_write_from(int fd, const pp_files_entry *entry, const pp_files_from *from, pp_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * NPZ by libzip (npz.h): writing. libzip would make a temporary file of its own; here it writes through a
  * "source" that is our descriptor, so that archives appear like all other files (sink.h). The entries' bytes
- * are taken from where they lie. */
+ * are taken from where they lie, or asked for while they are written. */
 #define _XOPEN_SOURCE 700
 #include <errno.h>
 #include <stdio.h>
@@ -80,35 +80,107 @@ typedef struct piece_pair {
     zip_buffer_fragment_t part[2];
 } piece_pair;
 
-static ppto_status add(zip_t *zip, const pp_files_entry *entry, size_t number, piece_pair *pair,
-                       pp_error *err)
+/* An entry whose data come piece by piece while the archive is closed. */
+typedef struct pulled {
+    char head[PP_NPY_HEADER];
+    size_t head_bytes, at; /* of the header, given so far */
+    size_t bytes;          /* of the data */
+    const pp_files_from *from;
+    target *to; /* has the error */
+} pulled;
+
+static zip_int64_t pull_some(pulled *p, void *data, zip_uint64_t n)
 {
-    size_t head, bytes;
+    pp_error err = {0};
+    size_t got = 0, left = p->head_bytes - p->at;
+    if (left != 0) {
+        got = left < n ? left : (size_t)n;
+        memcpy(data, p->head + p->at, got);
+        p->at += got;
+        return (zip_int64_t)got;
+    }
+    if (p->from->read(p->from->arg, data, (size_t)n, &got, NULL, &err) == PPTO_OK) return (zip_int64_t)got;
+    return fail_target(p->to, &err);
+}
+
+static zip_int64_t tell_size(const pulled *p, void *data)
+{
+    zip_stat_t *facts = data;
+    zip_stat_init(facts);
+    facts->size = facts->comp_size = p->head_bytes + p->bytes;
+    facts->comp_method = ZIP_CM_STORE;
+    facts->encryption_method = ZIP_EM_NONE;
+    facts->valid = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
+    return sizeof *facts;
+}
+
+static zip_int64_t pull(void *arg, void *data, zip_uint64_t n, zip_source_cmd_t command)
+{
+    pulled *p = arg;
+    switch (command) {
+    case ZIP_SOURCE_SUPPORTS:
+        return zip_source_make_command_bitmap(ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE,
+                                              ZIP_SOURCE_STAT, ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE, -1);
+    case ZIP_SOURCE_STAT: return tell_size(p, data);
+    case ZIP_SOURCE_READ: return pull_some(p, data, n);
+    case ZIP_SOURCE_ERROR: return zip_error_to_data(&p->to->why, data, n);
+    case ZIP_SOURCE_OPEN:
+    case ZIP_SOURCE_CLOSE:
+    case ZIP_SOURCE_FREE: return 0;
+    default: zip_error_set(&p->to->why, ZIP_ER_OPNOTSUPP, 0); return -1;
+    }
+}
+
+/* from: the source of its bytes, given away; NULL: why says that there is none. */
+static ppto_status add_source(zip_t *zip, const pp_files_entry *entry, size_t number, zip_source_t *from,
+                              zip_error_t *why, pp_error *err)
+{
     pp_text name = {0};
-    zip_error_t why;
-    PP_TRY(pp_npy_make_header(entry->dtype, entry->rank, entry->shape, pair->head, &head, &bytes, err));
-    pair->part[0] = (zip_buffer_fragment_t){(zip_uint8_t *)pair->head, head};
-    pair->part[1] = (zip_buffer_fragment_t){(zip_uint8_t *)(uintptr_t)entry->data, bytes}; /* only read */
     if (entry->name != NULL)
         pp_text_add(&name, "%s.npy", entry->name);
     else
         pp_text_add(&name, "arr_%zu.npy", number);
-    if (name.failed) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
-    zip_error_init(&why);
-    zip_source_t *from = zip_source_buffer_fragment_create(pair->part, bytes != 0 ? 2 : 1, 0, &why);
-    zip_int64_t index = from != NULL ? zip_file_add(zip, name.at, from, ZIP_FL_ENC_UTF_8) : -1;
+    zip_int64_t index =
+        from != NULL && !name.failed ? zip_file_add(zip, name.at, from, ZIP_FL_ENC_UTF_8) : -1;
     ppto_status status = PPTO_OK;
     if (from != NULL && index < 0) zip_source_free(from);
-    if (index < 0 && from != NULL && zip_error_code_zip(zip_get_error(zip)) == ZIP_ER_EXISTS)
+    if (name.failed)
+        status = pp_fail(err, PPTO_E_NOMEM, "out of memory");
+    else if (index < 0 && from != NULL && zip_error_code_zip(zip_get_error(zip)) == ZIP_ER_EXISTS)
         status = pp_fail(err, PPTO_E_VALUE, "two arrays have the name %.*s",
                          (int)(name.n < 204 ? name.n - 4 : 200), name.at);
     else if (index < 0)
-        status = pp_zip_fail(err, from != NULL ? zip_get_error(zip) : &why);
+        status = pp_zip_fail(err, from != NULL ? zip_get_error(zip) : why);
     else if (zip_set_file_compression(zip, (zip_uint64_t)index, ZIP_CM_STORE, 0) != 0 ||
              zip_file_set_mtime(zip, (zip_uint64_t)index, 315532800, 0) != 0) /* 1980: zip's first day */
         status = pp_zip_fail(err, zip_get_error(zip));
-    zip_error_fini(&why);
     pp_text_free(&name);
+    return status;
+}
+
+static ppto_status add(zip_t *zip, const pp_files_entry *entry, size_t number, piece_pair *pair,
+                       pp_error *err)
+{
+    size_t head, bytes;
+    zip_error_t why;
+    PP_TRY(pp_npy_make_header(entry->dtype, entry->rank, entry->shape, pair->head, &head, &bytes, err));
+    pair->part[0] = (zip_buffer_fragment_t){(zip_uint8_t *)pair->head, head};
+    pair->part[1] = (zip_buffer_fragment_t){(zip_uint8_t *)(uintptr_t)entry->data, bytes}; /* only read */
+    zip_error_init(&why);
+    zip_source_t *from = zip_source_buffer_fragment_create(pair->part, bytes != 0 ? 2 : 1, 0, &why);
+    ppto_status status = add_source(zip, entry, number, from, &why, err);
+    zip_error_fini(&why);
+    return status;
+}
+
+static ppto_status add_pulled(zip_t *zip, const pp_files_entry *entry, pulled *p, pp_error *err)
+{
+    zip_error_t why;
+    PP_TRY(
+        pp_npy_make_header(entry->dtype, entry->rank, entry->shape, p->head, &p->head_bytes, &p->bytes, err));
+    zip_error_init(&why);
+    ppto_status status = add_source(zip, entry, 0, zip_source_function_create(pull, p, &why), &why, err);
+    zip_error_fini(&why);
     return status;
 }
 
@@ -121,28 +193,51 @@ static ppto_status close_archive(zip_t *zip, target *t, pp_error *err)
     return status;
 }
 
+static ppto_status open_archive(target *t, zip_t **zip, pp_error *err)
+{
+    zip_error_t why;
+    zip_error_init(&t->why);
+    zip_error_init(&why);
+    zip_source_t *to = zip_source_function_create(serve, t, &why);
+    *zip = to != NULL ? zip_open_from_source(to, ZIP_CREATE | ZIP_TRUNCATE, &why) : NULL;
+    ppto_status status = *zip != NULL ? PPTO_OK : pp_zip_fail(err, &why);
+    if (*zip == NULL && to != NULL) zip_source_free(to);
+    zip_error_fini(&why);
+    return status;
+}
+
+/* status: of what was done since it was opened */
+static ppto_status finish(zip_t *zip, target *t, ppto_status status, pp_error *err)
+{
+    if (status == PPTO_OK)
+        status = close_archive(zip, t, err);
+    else if (zip != NULL)
+        zip_discard(zip);
+    zip_error_fini(&t->why);
+    return status;
+}
+
 ppto_status pp_npz_write(int fd, const pp_files_entry *entries, size_t n, const pp_files_watch *watch,
                          pp_error *err)
 {
     target t = {.fd = fd, .watch = watch};
-    zip_error_t why;
-    zip_error_init(&t.why);
-    zip_error_init(&why);
+    zip_t *zip = NULL;
     piece_pair *pairs = pp_calloc(n, sizeof *pairs);
-    zip_source_t *to = pairs != NULL ? zip_source_function_create(serve, &t, &why) : NULL;
-    zip_t *zip = to != NULL ? zip_open_from_source(to, ZIP_CREATE | ZIP_TRUNCATE, &why) : NULL;
-    ppto_status status = PPTO_OK;
-    if (zip == NULL)
-        status = pairs == NULL ? pp_fail(err, PPTO_E_NOMEM, "out of memory") : pp_zip_fail(err, &why);
-    if (zip == NULL && to != NULL) zip_source_free(to);
+    if (pairs == NULL) return pp_fail(err, PPTO_E_NOMEM, "out of memory");
+    ppto_status status = open_archive(&t, &zip, err);
     for (size_t i = 0; i < n && status == PPTO_OK; i++) status = add(zip, &entries[i], i, &pairs[i], err);
-    if (status == PPTO_OK)
-        status = close_archive(zip, &t, err);
-    else if (zip != NULL)
-        zip_discard(zip);
-    zip_error_fini(&why);
-    zip_error_fini(&t.why);
+    status = finish(zip, &t, status, err);
     pp_free(pairs);
     return status;
+}
+
+ppto_status pp_npz_write_from(int fd, const pp_files_entry *entry, const pp_files_from *from, pp_error *err)
+{
+    target t = {.fd = fd};
+    pulled p = {.from = from, .to = &t};
+    zip_t *zip = NULL;
+    ppto_status status = open_archive(&t, &zip, err);
+    if (status == PPTO_OK) status = add_pulled(zip, entry, &p, err);
+    return finish(zip, &t, status, err);
 }
 #endif

@@ -14,6 +14,7 @@ static bool is_read_again(const pp_region_run *r, uint32_t pass, const pp_place 
 bool pp_region_goes_around(const pp_region_run *r, uint32_t pass, const pp_place *place)
 {
     bool write = place->kind != PP_AT_INPUT;
+    if (write && pp_files_in_order(r->p->sinks[place->number])) return false;
     if (!write && !r->inputs[place->number]->file->reader.in_place) return false;
     return pp_file_goes_around(r->p->ctx, pp_region_bytes(place), write, is_read_again(r, pass, place));
 }

@@ -11,6 +11,11 @@
 #include "runtime/region_run.h"
 #include "runtime/tracing.h"
 
+static pp_archive *archive_of(const pp_region_stream *s)
+{
+    return s->sink ? s->sink->archive : NULL;
+}
+
 static void done(pp_io_request *request)
 {
     pp_region_window *w = request->owner;
@@ -71,6 +76,8 @@ static void submit(pp_region_stream *s, int64_t piece, pp_io_op op)
     w->used = true;
     if (s->sequence)
         pp_sequence_submit(s->sequence, &w->request);
+    else if (archive_of(s))
+        pp_archive_submit(archive_of(s), &w->request);
     else
         pp_io_submit(s->io->engine, &w->request);
 }
@@ -95,8 +102,9 @@ static ppto_status wait(pp_region_stream *s, pp_region_window *w, const pp_run_c
     PP_TRY(wait_done(s, w, control));
     w->used = false;
     if (s->io->source) pp_tracing_request(s->io->source, s->path, &w->request);
-    ppto_status status =
-        s->sequence ? pp_sequence_result(s->sequence, &w->request, &why) : pp_io_result(&w->request, &why);
+    ppto_status status = s->sequence     ? pp_sequence_result(s->sequence, &w->request, &why)
+                         : archive_of(s) ? pp_archive_result(archive_of(s), &w->request, &why)
+                                         : pp_io_result(&w->request, &why);
     if (status == PPTO_OK) {
         atomic_fetch_add_explicit(s->io->moved, w->request.bytes, memory_order_relaxed); /* to be shown */
         if (!s->write)
@@ -205,6 +213,8 @@ static void cancel(pp_region_stream *s, pp_region_window *w)
 {
     if (s->sequence)
         pp_sequence_stop(s->sequence);
+    else if (archive_of(s))
+        pp_archive_stop(archive_of(s));
     else
         pp_io_cancel(s->io->engine, &w->request);
 }

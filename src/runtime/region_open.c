@@ -51,7 +51,8 @@ static bool flows_first(const ppto_program *p, uint32_t number)
 static bool goes_by_pieces(const ppto_program *p, uint32_t number)
 {
     const char *path = p->sinks[number];
-    return path && pp_files_by_pieces(path) && (!pp_files_flow(path) || flows_first(p, number));
+    if (!path || pp_files_in_order(path)) return path != NULL;
+    return pp_files_by_pieces(path) && (!pp_files_flow(path) || flows_first(p, number));
 }
 
 static bool is_wanted_once(const pp_region_run *r, uint32_t output)
@@ -149,7 +150,8 @@ static ppto_status least_limit(pp_region_run *r, uint64_t fixed, uint64_t *least
 /* Why a result that goes to a file is whole. */
 static const char *why_written_whole(const pp_region_run *r, const pp_place *place)
 {
-    if (!pp_files_by_pieces(r->p->sinks[place->number])) return "so are NPZ files";
+    const char *path = r->p->sinks[place->number];
+    if (!pp_files_by_pieces(path) && !pp_files_in_order(path)) return "so are NPZ files that go to a pipe";
     if (!goes_by_pieces(r->p, place->number)) return "of several pipes the first is written by pieces";
     return is_wanted_once(r, place->number) ? "its rows do not lie together"
                                             : "it is wanted twice, and computed once";

@@ -82,12 +82,30 @@ void *pp_region_io_data(const pp_region_io *io, uint32_t place, uint32_t span, i
  * first failure. Nothing when it is not open. */
 ppto_status pp_region_io_close(pp_region_io *io, pp_pool *pool, ppto_status status);
 
+/* ---- region_archive.c -----------------------------------------------------------------------------------
+ */
+
+/* An NPZ file that is written from first to last, by a thread of its own. */
+typedef struct pp_archive pp_archive;
+/* Opens the file, for so many bytes of one array (data NULL; its shape stays in place). owns *sink and *out
+ */
+ppto_status pp_archive_open(const char *path, const pp_files_entry *entry, size_t bytes,
+                            const pp_files_watch *watch, pp_sink *sink, pp_archive **out, pp_error *err);
+/* The bytes that follow those before; at most PP_REGION_DEPTH are under way. done is called on the thread, or
+ * here where it has failed. */
+void pp_archive_submit(pp_archive *archive, pp_io_request *request);
+void pp_archive_stop(pp_archive *archive); /* what is under way ends with E_CANCELLED */
+ppto_status pp_archive_result(pp_archive *archive, const pp_io_request *request, pp_error *err);
+/* All bytes were submitted, or it was stopped: waits for the end. The sink is still open. */
+ppto_status pp_archive_close(pp_archive *archive, pp_error *err);
+
 /* ---- region_sinks.c -------------------------------------------------------------------------------------
  */
 
 /* The file of an output that is written by pieces. */
 typedef struct pp_region_sink {
     pp_sink file;
+    struct pp_archive *archive; /* writes it from first to last; NULL: the engine, at any place */
     bool open;
     bool lost;       /* it could not be written, and the run goes on for the others */
     int64_t data_at; /* offset of row 0 */

@@ -41,8 +41,10 @@ static ppto_status open_sink(pp_region_run *r, const pp_place *place)
     pp_region_sink *sink = &r->sinks[place->number];
     pp_error why = {0};
     size_t head = 0;
-    ppto_status status =
-        pp_files_begin(path, &entry, pp_region_bytes(place), &watch, &sink->file, &head, &why);
+    size_t bytes = (size_t)pp_region_bytes(place);
+    ppto_status status = pp_files_in_order(path)
+                             ? pp_archive_open(path, &entry, bytes, &watch, &sink->file, &sink->archive, &why)
+                             : pp_files_begin(path, &entry, bytes, &watch, &sink->file, &head, &why);
     sink->open = status == PPTO_OK;
     sink->data_at = (int64_t)head;
     return sink->open ? PPTO_OK : pp_region_sink_fails(r, sink, status, &why);
@@ -57,6 +59,16 @@ ppto_status pp_region_sinks_open(pp_region_run *r)
     return PPTO_OK;
 }
 
+/* good: all of it was submitted. */
+static ppto_status end_archive(pp_region_sink *sink, bool good, pp_error *why)
+{
+    pp_archive *archive = sink->archive;
+    sink->archive = NULL;
+    if (!archive) return PPTO_OK;
+    if (!good) pp_archive_stop(archive);
+    return pp_archive_close(archive, why);
+}
+
 ppto_status pp_region_sinks_close(pp_region_run *r, ppto_status status)
 {
     const pp_files_watch watch = pp_progress_watch(r->p);
@@ -65,11 +77,13 @@ ppto_status pp_region_sinks_close(pp_region_run *r, ppto_status status)
         pp_error why = {0};
         if (!sink->open) continue;
         sink->open = false;
-        if (status != PPTO_OK || sink->lost) {
+        bool good = status == PPTO_OK && !sink->lost;
+        ppto_status finished = end_archive(sink, good, &why);
+        if (!good || finished != PPTO_OK)
             pp_sink_abandon(&sink->file, &watch);
-            continue;
-        }
-        ppto_status finished = pp_sink_finish(&sink->file, false, &why);
+        else
+            finished = pp_sink_finish(&sink->file, false, &why);
+        if (!good) continue;
         if (finished != PPTO_OK) status = pp_region_sink_fails(r, sink, finished, &why);
     }
     return status;
