@@ -177,6 +177,9 @@ void pp_emit_fold_vector(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, cons
 void pp_emit_fold_part(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, const pp_emit_value *in);
 /* Joins the lanes (an i64: how many exist) and stores the states at to[s]. */
 void pp_emit_fold_end(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, const LLVMValueRef *to);
+/* The same of PP_LANES lanes in registers, state[vector of them]. */
+void pp_emit_fold_end_all(pp_emit *e, const pp_emit_fold *f, pp_emit_value (*state)[4],
+                          const LLVMValueRef *to);
 
 /* ---- emit_scan.c ------------------------------------------------------------------------------------------
  */

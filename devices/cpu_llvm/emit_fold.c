@@ -2,9 +2,12 @@
  * Folds by the lane law, behind the code that makes their values: every row is one block of 64 lanes.
  *
  * The lanes of a state lie on the stack, a few vectors of them. Elements before the 64th are lifted and
- * written there by the masked code; later ones are stepped, in registers where a vector of lanes has its own
- * copy of the code. At the end of the row lanes join by halving: first whole vectors, then inside one, where
- * lane i meets lane i + h by a shuffle. Lanes that do not exist are masked out, never filled. */
+ * written there by the masked code; later ones are stepped. Where a vector of lanes has its own copy of the
+ * code they stay in registers, and the stack is for short rows and the ends of others (emit_lanes.c). At the
+ * end of the row lanes join by halving: first whole vectors, then inside one, where lane i meets lane i + h
+ * by a shuffle. Lanes that do not exist are masked out, never filled. */
+#include <string.h>
+
 #include "base/fault.h"
 #include "devices/cpu_llvm/emit.h"
 
@@ -64,9 +67,11 @@ void pp_emit_fold_part(pp_emit *e, const pp_emit_fold *f, LLVMValueRef c, const 
 
 /* ---- the end of a row ---------------------------------------------------------------------------------- */
 
-/* Which lanes of the vector at `first` have a partner h further, of `lanes` that exist (an i64). */
+/* Which lanes of the vector at `first` have a partner h further, of `lanes` that exist (an i64). NULL: all.
+ */
 static LLVMValueRef has_partner(pp_emit *e, unsigned first, unsigned h, LLVMValueRef lanes)
 {
+    if (lanes == NULL) return NULL;
     const uint64_t less = pp_fault(PP_FAULT_CODE_LANES) ? 1 : 0;
     const LLVMValueRef before = pp_emit_constant(e, LLVMTypeOf(lanes), (uint64_t)first + h - less);
     return pp_emit_first_lanes(e, LLVMBuildSub(e->build, lanes, before, ""));
@@ -77,8 +82,10 @@ static void join_where(pp_emit *e, const pp_emit_fold *f, LLVMValueRef where, pp
 {
     pp_emit_value joined[4];
     pp_emit_state_join(e, f->at, a, b, joined);
-    for (unsigned s = 0; s < f->at->fold->n_states; s++)
-        a[s] = (pp_emit_value){.at = LLVMBuildSelect(e->build, where, joined[s].at, a[s].at, "")};
+    for (unsigned s = 0; s < f->at->fold->n_states; s++) {
+        if (where != NULL) joined[s].at = LLVMBuildSelect(e->build, where, joined[s].at, a[s].at, "");
+        a[s] = joined[s];
+    }
 }
 
 /* Lane i of the result is lane i + h. */
@@ -101,17 +108,32 @@ static void join_inside(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, p
     }
 }
 
-void pp_emit_fold_end(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, const LLVMValueRef *to)
+/* The lanes of all vectors, `lanes` of which exist (NULL: all); the first one goes to the outputs. */
+static void join_vectors(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, pp_emit_value (*vector)[4],
+                         const LLVMValueRef *to)
 {
-    pp_emit_value vector[MAX_LANES][4];
-    const LLVMTypeRef word = pp_emit_int(e, 64);
     const unsigned vectors = PP_LANES / e->lanes;
-    for (unsigned v = 0; v < vectors; v++)
-        pp_emit_fold_load(e, f, LLVMConstInt(word, (uint64_t)v * e->lanes, false), vector[v]);
     for (unsigned h = vectors / 2; h > 0; h /= 2)
         for (unsigned v = 0; v < h; v++)
             join_where(e, f, has_partner(e, v * e->lanes, h * e->lanes, lanes), vector[v], vector[v + h]);
     join_inside(e, f, lanes, vector[0]);
     for (unsigned s = 0; s < f->at->fold->n_states; s++)
         pp_emit_store_one(e, &e->loop->out[f->at->out[s]], to[s], vector[0][s].at);
+}
+
+void pp_emit_fold_end(pp_emit *e, const pp_emit_fold *f, LLVMValueRef lanes, const LLVMValueRef *to)
+{
+    pp_emit_value vector[MAX_LANES][4];
+    const LLVMTypeRef word = pp_emit_int(e, 64);
+    for (unsigned v = 0; v < PP_LANES / e->lanes; v++)
+        pp_emit_fold_load(e, f, LLVMConstInt(word, (uint64_t)v * e->lanes, false), vector[v]);
+    join_vectors(e, f, lanes, vector, to);
+}
+
+void pp_emit_fold_end_all(pp_emit *e, const pp_emit_fold *f, pp_emit_value (*state)[4],
+                          const LLVMValueRef *to)
+{
+    pp_emit_value vector[MAX_LANES][4];
+    memcpy(vector, state, PP_LANES / e->lanes * sizeof *vector);
+    join_vectors(e, f, NULL, vector, to);
 }

@@ -6,7 +6,8 @@
  *     fast    `unroll` whole vectors at a time, while there are so many
  *     part    the rest of the row
  *
- * Where a loop folds by columns, a row here is a few rows at once (emit_column.c).
+ * Where a loop folds by columns, a row here is a few rows at once (emit_column.c); where it folds by lanes
+ * that stay in registers, a row has a shape of its own (emit_lanes.c).
  *
  * The first part is empty unless an output goes around the caches: then it reaches the alignment that such
  * stores need, and where that cannot be had the whole row goes by parts, with plain stores. A vector has as
@@ -44,7 +45,7 @@ static void start_row(pp_emit_writer *w, LLVMValueRef r)
     pp_emit_start_scans(w);
 }
 
-static void start_rows(pp_emit_writer *w, LLVMValueRef r)
+void pp_emit_start_rows(pp_emit_writer *w, LLVMValueRef r)
 {
     for (unsigned q = 0; q < w->down; q++)
         start_row(&w->lines[q], q == 0 ? r : LLVMBuildAdd(w->e->build, r, pp_emit_count(w->e, q), ""));
@@ -188,7 +189,7 @@ void pp_emit_write_row(pp_emit_writer *w, LLVMValueRef r)
                          .part = pp_emit_block(w->e, "part"),
                          .row_end = pp_emit_block(w->e, "row_end")},
                  *b = &made;
-    start_rows(w, r);
+    pp_emit_start_rows(w, r);
     w->fast_end = w->cols;
     const bool lanes = w->loop->n_folds > 0 && !w->columns;
     const uint64_t least = w->scans != NULL ? PP_SCAN_GROUP : lanes ? PP_LANES : 0;
@@ -253,8 +254,12 @@ static void write_rows(pp_emit_writer *w)
     LLVMBuildBr(e->build, row);
     const LLVMValueRef r = phi_at(w, row);
     incoming(r, pp_emit_count(e, 0), entry);
-    pp_emit_write_row(w, r);
-    pp_emit_end_folds(w);
+    if (w->registers) {
+        pp_emit_write_lanes(w, r);
+    } else {
+        pp_emit_write_row(w, r);
+        pp_emit_end_folds(w, false);
+    }
     const LLVMBasicBlockRef last = LLVMGetInsertBlock(e->build), end = pp_emit_block(e, "end");
     const LLVMValueRef next = LLVMBuildAdd(e->build, r, pp_emit_count(e, 1), "");
     LLVMBuildCondBr(e->build, LLVMBuildICmp(e->build, LLVMIntULT, next, w->rows, ""), row, end);

@@ -120,6 +120,8 @@ static void write_folds(pp_emit_writer *w, LLVMValueRef c, LLVMValueRef part, un
             pp_emit_step_columns(w, i, in);
         else if (part != NULL)
             pp_emit_fold_part(w->e, &w->folds[i], c, in);
+        else if (w->registers && w->lifts)
+            pp_emit_state_lift(w->e, w->folds[i].at, in, state_of(w, i, vector));
         else if (w->registers)
             pp_emit_state_step(w->e, w->folds[i].at, state_of(w, i, vector), in, state_of(w, i, vector));
         else
@@ -173,14 +175,14 @@ void pp_emit_move_states(pp_emit_writer *w, bool load)
         else
             pp_emit_scan_store(w->e, &w->scans[i]);
     }
-    for (uint32_t i = 0; w->registers && i < w->loop->n_folds; i++)
-        for (unsigned v = 0; v < w->unroll; v++) {
-            const LLVMValueRef lane = pp_emit_count(w->e, (uint64_t)v * w->e->lanes);
-            if (load)
-                pp_emit_fold_load(w->e, &w->folds[i], lane, state_of(w, i, v));
-            else
-                pp_emit_fold_store(w->e, &w->folds[i], lane, state_of(w, i, v));
-        }
+}
+
+void pp_emit_spill_lanes(pp_emit_writer *w)
+{
+    for (uint32_t i = 0; i < w->loop->n_folds; i++)
+        for (unsigned v = 0; v < w->unroll; v++)
+            pp_emit_fold_store(w->e, &w->folds[i], pp_emit_count(w->e, (uint64_t)v * w->e->lanes),
+                               state_of(w, i, v));
 }
 
 void pp_emit_turn_states(pp_emit_writer *w, LLVMBasicBlockRef from, bool first)
@@ -198,17 +200,19 @@ void pp_emit_turn_states(pp_emit_writer *w, LLVMBasicBlockRef from, bool first)
             }
 }
 
-void pp_emit_end_folds(pp_emit_writer *w)
+void pp_emit_end_folds(pp_emit_writer *w, bool registers)
 {
+    const LLVMValueRef lanes = pp_emit_at_most(w->e, w->cols, pp_emit_count(w->e, PP_LANES));
     for (uint32_t i = 0; i < w->loop->n_folds; i++) {
         const pp_loop_fold *at = &w->loop->folds[i];
         LLVMValueRef to[4];
         for (unsigned s = 0; s < at->fold->n_states; s++) to[s] = w->out[at->out[s]].row;
         if (w->scans != NULL)
             pp_emit_scan_end(w->e, &w->scans[i], w->cols, to);
+        else if (registers)
+            pp_emit_fold_end_all(w->e, &w->folds[i], &w->state[i * w->unroll], to);
         else
-            pp_emit_fold_end(w->e, &w->folds[i],
-                             pp_emit_at_most(w->e, w->cols, pp_emit_count(w->e, PP_LANES)), to);
+            pp_emit_fold_end(w->e, &w->folds[i], lanes, to);
     }
 }
 

@@ -25,6 +25,7 @@ typedef struct pp_emit_writer {
     unsigned unroll;
     pp_emit_fold *folds;
     bool registers;               /* lanes of folds stay in registers while whole vectors are taken: */
+    bool lifts;                   /* they begin with the vectors that are written now */
     pp_emit_value (*state)[4];    /* [fold][vector], */
     pp_emit_value (*turned)[4];   /* and what they are at the head of the loop */
     pp_emit_scan *scans;          /* per fold, where they are scans */
@@ -60,18 +61,29 @@ void pp_emit_find_varying(pp_emit_writer *w);
 void pp_emit_write_vector(pp_emit_writer *w, LLVMValueRef c, LLVMValueRef part, unsigned vector);
 /* At the start of a row: what scans go on from. */
 void pp_emit_start_scans(pp_emit_writer *w);
-/* All states between registers and stack. */
+/* States of scans between registers and stack. */
 void pp_emit_move_states(pp_emit_writer *w, bool load);
+/* Lanes of folds in registers to the stack. */
+void pp_emit_spill_lanes(pp_emit_writer *w);
 /* The registers come to the head of the loop `from` a block, the first one of which makes their names. */
 void pp_emit_turn_states(pp_emit_writer *w, LLVMBasicBlockRef from, bool first);
-/* At the end of a row: its states go to their outputs. */
-void pp_emit_end_folds(pp_emit_writer *w);
+/* At the end of a row: its states go to their outputs. registers: all lanes are there, none on the stack. */
+void pp_emit_end_folds(pp_emit_writer *w, bool registers);
 
 /* ---- emit_loop.c -----------------------------------------------------------------------------------------
  */
 
 /* Row r, or `down` rows from r on, where the builder stands; leaves it where they end. */
 void pp_emit_write_row(pp_emit_writer *w, LLVMValueRef r);
+
+/* What is the same in row r, or in `down` rows from r on. */
+void pp_emit_start_rows(pp_emit_writer *w, LLVMValueRef r);
+
+/* ---- emit_lanes.c ----------------------------------------------------------------------------------------
+ */
+
+/* Row r of a loop with lanes in registers, states and all. */
+void pp_emit_write_lanes(pp_emit_writer *w, LLVMValueRef r);
 
 /* ---- emit_column.c ---------------------------------------------------------------------------------------
  */
