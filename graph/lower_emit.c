@@ -11,6 +11,7 @@ ppto_status pp_lower_add(pp_lowerer *l, pp_instr instr, uint32_t cost, bool vari
     *id = (uint32_t)code->code.n;
     PP_TRY(pp_vec_push(&code->code, instr));
     PP_TRY(pp_vec_push(&code->varies, (uint8_t)varies));
+    if (!varies) cost = 0;
     return pp_vec_push(&code->cost, (uint16_t)(cost > MOST_COST ? MOST_COST : cost));
 }
 

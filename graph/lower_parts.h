@@ -20,7 +20,7 @@ typedef struct pp_known_value { /* emitted in this code at this map */
 typedef struct pp_lower_code { /* under construction: a stage, or a side of a contraction */
     PP_VEC(pp_instr) code;
     PP_VEC(pp_known_value) values;
-    PP_VEC(uint16_t) cost;  /* per instruction: of it and all it needs, saturated */
+    PP_VEC(uint16_t) cost;  /* per instruction: of all that is done for each inner element, saturated */
     PP_VEC(uint8_t) varies; /* per instruction: depends on inner axes */
     PP_VEC(pp_fold) folds;
     PP_VEC(uint32_t) fold_of; /* heavy index per fold */
