@@ -20,7 +20,8 @@
 #define STRIP_LEAST 16
 #define LINE 16          /* rows of a tile of LANES that turns a tensor */
 #define MAP_BYTES 16384  /* of a tile of an output of MAP: it is looked at once more for NaN */
-#define WHOLE_MAX 16384  /* elements of a tile of LANES whose folds take any length */
+#define WHOLE_MAX 16384  /* elements of a tile of LANES whose folds take any length; */
+#define LANES_MAX 8192   /* of others: machine code does some thousand while a tile is set up */
 #define AGAINST_ROWS 128 /* of a tile that is folded as it lies against the lanes: its states lie in L1, */
 #define AGAINST_COLS 256 /* and its columns are a share of a block */
 #define SQUARE 64        /* side of a tile that turns a tensor */
@@ -193,9 +194,11 @@ static ppto_status tile_elements(pp_launch *launch, int64_t *out)
     launch->n_views = 0;
     launch->fixed_bytes = 0;
     const size_t per_element = hot / (TRIAL_ROWS * TRIAL_COLS);
-    const int64_t most = launch->variant->program->frame == PP_FRAME_MAP ? MAP_BYTES / stored_size(launch)
-                         : all_whole(launch)                             ? WHOLE_MAX
-                                                                         : PP_TILE_MAX;
+    const pp_frame frame = launch->variant->program->frame;
+    const int64_t most = frame == PP_FRAME_MAP     ? MAP_BYTES / stored_size(launch)
+                         : all_whole(launch)       ? WHOLE_MAX
+                         : frame == PP_FRAME_LANES ? LANES_MAX
+                                                   : PP_TILE_MAX;
     *out = per_element == 0 ? most : (int64_t)(PP_TILE_BYTES / per_element);
     *out = larger(512, smaller(*out, most)) & ~(int64_t)63;
     return PPTO_OK;
