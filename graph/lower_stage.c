@@ -179,6 +179,26 @@ static uint32_t last_inner_stage(pp_lowerer *l)
     return last;
 }
 
+/* Instructions that take an element into the state. */
+static uint32_t weight_of(const pp_fold *fold)
+{
+    if (fold->step != NULL) return fold->step->n_code;
+    return (fold->lift != NULL ? fold->lift->n_code : 0) + fold->join->n_code;
+}
+
+/* The heaviest first: the first one waits for memory while it computes, and the others find the elements in
+ * cache. */
+static void sort_folds(pp_lower_code *code)
+{
+    for (size_t i = 1; i < code->folds.n; i++)
+        for (size_t k = i; k > 0 && weight_of(&code->folds.at[k - 1]) < weight_of(&code->folds.at[k]); k--) {
+            const pp_fold fold = code->folds.at[k];
+            const uint32_t heavy = code->fold_of.at[k];
+            code->folds.at[k] = code->folds.at[k - 1], code->folds.at[k - 1] = fold;
+            code->fold_of.at[k] = code->fold_of.at[k - 1], code->fold_of.at[k - 1] = heavy;
+        }
+}
+
 /* The folds and stores of one stage over the inner axes. */
 static ppto_status emit_inner_stage(pp_lowerer *l, uint32_t stage)
 {
@@ -188,6 +208,7 @@ static ppto_status emit_inner_stage(pp_lowerer *l, uint32_t stage)
     pp_lower_now(l)->inner = true;
     for (uint32_t h = 0; h < g->heavies.n; h++)
         if (l->level[h] == stage) PP_TRY(emit_fold(l, h));
+    sort_folds(pp_lower_now(l));
     for (size_t i = 0; i < g->roots.n; i++)
         if (l->inner_root[i] && ready_at(l, g->roots.at[i].prim) == stage)
             PP_TRY(pp_lower_store(l, &g->roots.at[i]));
