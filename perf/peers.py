@@ -40,7 +40,8 @@ tables
 ppto as a peer
   PATH bench PROGRAM NAME=SPEC... --threads N --repeat M --json
   is run once per round, M calls that fill about 30 ms (5 to 2000); SPEC is the text of `inputs`
-  (`f32[1024,1024]:uniform(-1,1)`). Kinds first and record are asked of perf/latency beside it.
+  (`f32[1024,1024]:uniform(-1,1)`). Kinds first, shapes and record are asked of perf/latency beside it; for shapes
+  it is given the chain of the peers.
 
 JSON lines
   {"line": "machine", limits, versions, ...} first, then one {"line": "result"} per workload and number of threads with
@@ -65,6 +66,7 @@ from pathlib import Path
 
 from peer_limits import limit_seconds, measure_limits
 from peer_process import Peer, Ppto, environment
+from peer_worker import SHAPES_SEED, random_chain
 
 HERE = Path(__file__).resolve().parent
 ALL_PEERS = ["numpy", "torch", "torch-compile", "jax", "numexpr", "numba", "mlx", "dask"]
@@ -217,7 +219,7 @@ def measure_latency(workload, runner):
         time.sleep(SETTLE_SECONDS)
         outcome[peer.name] = peer.ask(300, do="latency", workload=workload)
     if runner.ppto:
-        outcome["ppto"] = runner.ppto.latency(workload["kind"])
+        outcome["ppto"] = runner.ppto.latency(workload, random_chain(SHAPES_SEED, workload.get("ops", 10)))
     return outcome
 
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the library itself costs, apart from the elements: one JSON object per line on stdout.
  *
- *   latency [THREADS]          THREADS: workers of the context, default all the machine allows
+ *   latency [THREADS [TEXT]]   THREADS: workers of the context, default all the machine allows
+ *                              TEXT: of x and y, for `shapes`
  *
  * cached-chain    one run of a program that is bound already: 10 operators on 64 elements
  * anew-chain      the same chain recorded, looked up, run into a new array and given back, each time
  * first-result    record, plan, compile and run a chain of 10 operators no plan exists for, in a warm process
- * record          one node of a chain of 10,000 operators
+ * first-text      the same from the text of a chain of functions, on 4096 elements, which is what peers are
+ * given shapes          one such chain (or TEXT), recorded and compiled once, with 100 lengths, each the
+ * first of its kind; no kernel may be made again record          one node of a chain of 10,000 operators
  * context-create  a context, created and destroyed; then also with the first result of `1 + 1` in it
  *
  * Every line has the least and the median of many samples: the least is what the code costs, the median what
@@ -14,11 +17,12 @@
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "ppto/ppto.h"
 
-enum { ELEMENTS = 64, OPERATORS = 10, NODES = 10000, MAX_SAMPLES = 400 };
+enum { ELEMENTS = 64, OPERATORS = 10, NODES = 10000, MAX_SAMPLES = 400, SHAPES = 100, TEXT_ROOM = 512 };
 
 typedef struct samples {
     double at[MAX_SAMPLES];
@@ -67,6 +71,9 @@ static ppto_context *new_context(int threads)
     if (ppto_context_create(&ctx, &options) != PPTO_OK) fail(NULL, "context");
     return ctx;
 }
+
+static const char usual_text[] =
+    "(((((sqrt(abs(x - 0.36 + y + y)) - y) + y) + 0.86) + 0.6) - y)"; /* ten operators */
 
 /* ---- a cached chain ------------------------------------------------------------------------------------ */
 
@@ -182,6 +189,116 @@ static void first_result(ppto_context *ctx)
     ppto_array_release(x);
 }
 
+/* ---- texts and shapes ---------------------------------------------------------------------------------- */
+
+/* A chain of ten operators of the kind that perf/peer_worker.py makes; `number` chooses constants and
+ * functions. */
+static void write_chain(unsigned number, size_t room, char *text)
+{
+    static const char *const forms[] = {"(%s + y)",      "(%s - %.6f)", "(%s * y)",    "(%s * %.6f)",
+                                        "sqrt(abs(%s))", "sin(%s)",     "(%s + %.6f)", "(%s - y)"};
+    unsigned state = number * 2654435761u + 1;
+    char inner[TEXT_ROOM] = "x";
+    for (int i = 0; i < OPERATORS; i++) {
+        state = state * 1664525u + 1013904223u;
+        snprintf(text, room, forms[state >> 29], inner, 0.1 + 0.8 * (state >> 8) / 16777216.0);
+        i += (state >> 29) == 4;
+        memcpy(inner, text, room);
+    }
+}
+
+/* x and y of so many elements in 0.1 to 1. */
+static void make_pair(ppto_context *ctx, int64_t length, ppto_array *pair[2])
+{
+    pair[0] = ppto_array_fill(ctx, PPTO_F32, 1, &length, "uniform(0.1,1)", "x");
+    pair[1] = ppto_array_fill(ctx, PPTO_F32, 1, &length, "uniform(0.1,1)", "y");
+    expect(ctx, pair[0] != NULL && pair[1] != NULL, "arrays");
+}
+
+static double one_first_text(ppto_context *ctx, const char *text, ppto_array *pair[2])
+{
+    ppto_array *out = NULL;
+    const double start = now();
+    ppto_graph *graph = ppto_graph_create(ctx);
+    ppto_input(graph, "x", PPTO_F32, "N");
+    ppto_input(graph, "y", PPTO_F32, "N");
+    const ppto_status status = ppto_eval(ppto_expr(graph, text), &out, "x", pair[0], "y", pair[1], NULL);
+    const double seconds = now() - start;
+    expect(ctx, status == PPTO_OK, text);
+    ppto_array_release(out);
+    ppto_graph_destroy(graph);
+    return seconds;
+}
+
+static void first_text(ppto_context *ctx)
+{
+    enum { WARM = 50, SAMPLES = 300 };
+    samples s = {.n = SAMPLES};
+    char text[TEXT_ROOM];
+    ppto_array *pair[2];
+    make_pair(ctx, 4096, pair);
+    for (unsigned i = 0; i < WARM + SAMPLES; i++) {
+        write_chain(i, sizeof text, text);
+        const double seconds = one_first_text(ctx, text, pair);
+        if (i >= WARM) s.at[i - WARM] = seconds;
+    }
+    report("first-text", "us", 1e6, 0, &s);
+    ppto_array_release(pair[0]);
+    ppto_array_release(pair[1]);
+}
+
+/* Runs it with each pair; returns how many kernels were made. */
+static uint64_t run_shapes(ppto_context *ctx, const char *text, ppto_array *pairs[SHAPES][2])
+{
+    ppto_stats stats = {.size = sizeof stats};
+    ppto_program *program = NULL;
+    ppto_graph *graph = ppto_graph_create(ctx);
+    ppto_input(graph, "x", PPTO_F32, "N");
+    ppto_input(graph, "y", PPTO_F32, "N");
+    ppto_tensor *root = ppto_expr(graph, text);
+    expect(ctx, ppto_compile(1, &root, &program) == PPTO_OK, text);
+    for (int i = 0; i < SHAPES; i++) {
+        ppto_array *out = NULL;
+        expect(ctx, ppto_program_bind_name(program, "x", pairs[i][0]) == PPTO_OK, "bind");
+        expect(ctx, ppto_program_bind_name(program, "y", pairs[i][1]) == PPTO_OK, "bind");
+        expect(ctx, ppto_program_run(program, &out) == PPTO_OK, "run");
+        ppto_array_release(out);
+    }
+    expect(ctx, ppto_program_stats(program, &stats) == PPTO_OK, "statistics");
+    ppto_program_destroy(program);
+    ppto_graph_destroy(graph);
+    return stats.kernel_misses;
+}
+
+static void one_and_one(ppto_context *ctx)
+{
+    ppto_graph *graph = ppto_graph_create(ctx);
+    ppto_array *out = NULL;
+    expect(ctx, ppto_eval(ppto_expr(graph, "1.0 + 1.0"), &out, NULL) == PPTO_OK, "1 + 1");
+    ppto_array_release(out);
+    ppto_graph_destroy(graph);
+}
+
+/* Each sample in a context of its own, which has seen nothing but 1 + 1. */
+static void shapes(int threads, const char *text)
+{
+    enum { SAMPLES = 15 };
+    samples s = {.n = SAMPLES};
+    for (unsigned i = 0; i < SAMPLES; i++) {
+        ppto_context *ctx = new_context(threads);
+        ppto_array *pairs[SHAPES][2];
+        one_and_one(ctx);
+        for (int k = 0; k < SHAPES; k++) make_pair(ctx, 1000 + 200 * k, pairs[k]);
+        const double start = now();
+        const uint64_t kernels = run_shapes(ctx, text, pairs);
+        s.at[i] = now() - start;
+        expect(ctx, kernels == 1, "a kernel for another shape");
+        for (int k = 0; k < 2 * SHAPES; k++) ppto_array_release(pairs[k / 2][k % 2]);
+        ppto_context_destroy(ctx);
+    }
+    report("shapes", "ms", 1e3, 0, &s);
+}
+
 /* ---- recording ----------------------------------------------------------------------------------------- */
 
 static void record(ppto_context *ctx)
@@ -201,15 +318,6 @@ static void record(ppto_context *ctx)
 }
 
 /* ---- contexts ------------------------------------------------------------------------------------------ */
-
-static void one_and_one(ppto_context *ctx)
-{
-    ppto_graph *graph = ppto_graph_create(ctx);
-    ppto_array *out = NULL;
-    expect(ctx, ppto_eval(ppto_expr(graph, "1.0 + 1.0"), &out, NULL) == PPTO_OK, "1 + 1");
-    ppto_array_release(out);
-    ppto_graph_destroy(graph);
-}
 
 static void contexts(int threads)
 {
@@ -234,8 +342,10 @@ int main(int argc, char **argv)
     cached_chain(ctx);
     anew_chain(ctx);
     first_result(ctx);
+    first_text(ctx);
     record(ctx);
     ppto_context_destroy(ctx);
+    shapes(threads, argc > 2 ? argv[2] : usual_text);
     contexts(threads);
     return 0;
 }
