@@ -4,7 +4,8 @@
  * DEPTH. Reads run ahead as far as windows are free; a window is written out behind the piece and taken again
  * when that is done. The thread that runs the pieces is the only one that waits.
  *
- * A failure of a read or write counts for the piece it belongs to, in order; the first one ends the run. */
+ * A failure of a read or write counts for the piece it belongs to, in order; the first one ends the run,
+ * unless that keeps going (region_sinks.c, region_input.c). */
 #include <string.h>
 
 #include "runtime/async_run.h"
@@ -46,6 +47,12 @@ static void aim(pp_region_stream *s, pp_region_window *w, int64_t row)
     w->data = (char *)w->room + (before != 0 ? PP_IO_BLOCK - before : 0) + at % PP_IO_BLOCK;
 }
 
+static void clear(const pp_region_stream *s, const pp_region_window *w)
+{
+    memset(w->room, 0, s->bytes);
+    if (s->turned) memset(s->turned, 0, s->bytes);
+}
+
 /* Of what is read in order the rows that were asked for before are kept, not read again. */
 static void submit(pp_region_stream *s, int64_t piece, pp_io_op op)
 {
@@ -56,7 +63,8 @@ static void submit(pp_region_stream *s, int64_t piece, pp_io_op op)
     if (s->sequence && s->read_to > rows.from)
         w->kept = (s->read_to < rows.to ? s->read_to : rows.to) - rows.from;
     rows.from += w->kept;
-    if (rows.from == rows.to) return; /* this piece needs none */
+    if (s->dead) clear(s, w);
+    if (rows.from == rows.to || s->dead) return; /* this piece needs none, or gets none */
     if (s->read_to < rows.to) s->read_to = rows.to;
     w->request = (pp_io_request){.op = op,
                                  .file = &s->file,
@@ -113,8 +121,13 @@ static ppto_status wait(pp_region_stream *s, pp_region_window *w, const pp_run_c
             pp_npy_turn(s->info, w->request.stretch / ppto_dtype_size(s->info->dtype), w->data, s->turned);
         return status;
     }
-    return s->sink ? pp_region_sink_fails(s->io->run, s->sink, status, &why)
-                   : pp_fail_of_file(s->io->err, status, s->path, &why);
+    if (s->sink) return pp_region_sink_fails(s->io->run, s->sink, status, &why);
+    pp_error named = {0};
+    (void)pp_fail_of_file(&named, status, s->path, &why);
+    PP_TRY(pp_region_input_fails(s->io->run, s->io->region->places.at[s->place].number, status, &named));
+    s->dead = true;
+    clear(s, w);
+    return PPTO_OK;
 }
 
 ppto_status pp_region_io_before(pp_region_io *io, int64_t piece)

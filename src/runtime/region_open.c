@@ -30,11 +30,13 @@ static void clear(pp_region_run *r)
     pp_free(r->at);
     pp_free(r->pass_rows);
     pp_free(r->sinks);
+    pp_free(r->lost_input);
     pp_free(r->stream_end);
     pp_region_destroy(r->region);
     r->at = NULL;
     r->pass_rows = NULL;
     r->sinks = NULL;
+    r->lost_input = NULL;
     r->stream_end = r->sync_end = NULL;
     r->region = NULL;
 }

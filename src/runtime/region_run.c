@@ -40,12 +40,11 @@ static ppto_status find_memory(pp_region_run *r, const pp_region_part *part)
 /* Inputs that stay in their file although no piece of them can be read alone: read whole. */
 static ppto_status load_inputs(pp_region_run *r)
 {
-    const pp_files_watch watch = pp_progress_watch(r->p);
     for (uint32_t i = 0; i < r->region->places.n; i++) {
         const pp_place *place = &r->region->places.at[i];
         if (place->kind != PP_AT_INPUT || r->at[i].streamed || !r->at[i].array->file) continue;
         ppto_array *loaded;
-        PP_TRY(pp_tracing_load(r->p, r->at[i].array, &loaded, &watch, r->err));
+        PP_TRY(pp_region_input_load(r, place->number, &loaded));
         pp_array_drop(r->at[i].array, PP_HOLD_PENDING, PPTO_HERE);
         r->at[i].array = loaded;
     }
@@ -250,32 +249,6 @@ static ppto_status piece_for(pp_region_run *r, uint32_t pass, bool first, built 
     return find_memory(r, &b->part);
 }
 
-static ppto_status open_sequence(pp_region_run *r, pp_array_file *file, pp_region_stream *s)
-{
-    pp_error why = {0};
-    s->data_at = 0;
-    ppto_status status = pp_sequence_open(file, &s->sequence, &why);
-    if (status == PPTO_OK) return status;
-    return pp_fail_of_file(r->err, status, file->path, &why);
-}
-
-/* The file that has the name now, as a run in one piece reads it: the one before may have replaced it. */
-static ppto_status open_file(pp_region_run *r, pp_array_file *file, pp_region_stream *s)
-{
-    const pp_reader *planned = &file->reader;
-    pp_error why = {0};
-    ppto_status status = pp_array_file_reader(file, &s->reader, &s->owned, &why);
-    if (status != PPTO_OK) return pp_fail_of_file(r->err, status, file->path, &why);
-    s->file.fd = s->reader.source.fd;
-    s->data_at = s->reader.data_at;
-    if (s->reader.in_place == planned->in_place && s->reader.info.swap == planned->info.swap &&
-        s->reader.info.fortran == planned->info.fortran && s->data_at >= 0)
-        return PPTO_OK;
-    if (s->owned) pp_reader_close(&s->reader);
-    (void)pp_fail(&why, PPTO_E_FORMAT, "the array lies otherwise in the file than when it was opened");
-    return pp_fail_of_file(r->err, PPTO_E_FORMAT, file->path, &why);
-}
-
 static ppto_status add_stream(pp_region_run *r, pp_region_stream s)
 {
     const pp_place *place = &r->region->places.at[s.place];
@@ -291,7 +264,7 @@ static ppto_status add_stream(pp_region_run *r, pp_region_stream s)
         pp_array_file *file = r->inputs[place->number]->file;
         s.path = file->path;
         s.info = &file->reader.info;
-        PP_TRY(file->reader.in_order ? open_sequence(r, file, &s) : open_file(r, file, &s));
+        PP_TRY(pp_region_input_open(r, place->number, &s));
     }
     if (s.around) pp_io_file_go_around(&s.file, s.write);
     return pp_region_io_add(&r->io, r->p->ctx->pool, &s);

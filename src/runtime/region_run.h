@@ -45,6 +45,7 @@ typedef struct pp_region_stream {
     bool around;  /* the page cache: windows have room for data to lie as in the file */
     bool turns;   /* rows do not lie together in the file: they are put into order in a window of their own */
     void *turned;
+    bool dead; /* it is read no more: its windows have zeros */
 
     struct pp_region_io *io;
     int64_t next; /* piece to read next */
@@ -107,7 +108,7 @@ typedef struct pp_region_sink {
     pp_sink file;
     struct pp_archive *archive; /* writes it from first to last; NULL: the engine, at any place */
     bool open;
-    bool lost;       /* it could not be written, and the run goes on for the others */
+    bool lost;       /* it could not be written, or made, and the run goes on for the others */
     int64_t data_at; /* offset of row 0 */
 } pp_region_sink;
 
@@ -118,6 +119,18 @@ ppto_status pp_region_sink_fails(pp_region_run *run, pp_region_sink *sink, ppto_
                                  const pp_error *why);
 /* The files appear, or after a failure none does. returns  status, or the first failure that ends the run */
 ppto_status pp_region_sinks_close(pp_region_run *run, ppto_status status);
+
+/* ---- region_input.c -------------------------------------------------------------------------------------
+ */
+
+/* The file of an input, which why names, could not be read on. returns  PPTO_OK: the run keeps going, with
+ * zeros, for results that do not depend on it; else the failure */
+ppto_status pp_region_input_fails(pp_region_run *run, uint32_t input, ppto_status status,
+                                  const pp_error *why);
+bool pp_region_input_lost(const pp_region_run *run, uint32_t input);
+/* Opens the file for the stream; one that is lost is read no more. */
+ppto_status pp_region_input_open(pp_region_run *run, uint32_t input, pp_region_stream *stream);
+ppto_status pp_region_input_load(pp_region_run *run, uint32_t input, ppto_array **out); /* all of it */
 
 /* ---- region_leave.c -------------------------------------------------------------------------------------
  */
@@ -170,7 +183,8 @@ struct pp_region_run {
     pp_region_io io;                 /* of the pass that runs */
     uint32_t *stream_end, *sync_end; /* per stream and sync point: the stage it ends with; NULL: no streams */
     pp_region_sink *sinks;           /* per output */
-    pp_error lost;                   /* of the first of them that is lost */
+    uint8_t *lost_input;             /* per input: it could not be read on; NULL: none */
+    pp_error lost;                   /* of the first input or output that is lost */
     int64_t *pass_rows;              /* rows of a piece of every pass */
     uint64_t predicted, peak;
     uint64_t whole;    /* what the run would need in one piece */

@@ -171,6 +171,7 @@ static void count_launches(pp_run_state *r)
 bool pp_run_is_there(const pp_run_state *r, size_t output)
 {
     uint32_t group = r->plan->fused.stored_in[r->plan->flat.outputs.at[output]];
+    if (r->region && pp_region_output_lost(r->region, output)) return false;
     return !r->partly || (group != PP_NONE &&
                           pp_dispatch_succeeded(r->in->dispatch, r->in->schedule->step_of_group[group]));
 }

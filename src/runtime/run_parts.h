@@ -16,9 +16,10 @@ typedef struct pp_run_state {
     uint64_t copied;
     uint64_t peak, lower, serial; /* bytes of the run in one piece: pp_run_need */
     const pp_run_control *control;
-    pp_ticket *ticket; /* NULL: there is no order of admission */
-    bool dispatched;   /* the steps of the plan were begun */
-    bool partly;       /* it failed, but some outputs are there */
+    pp_ticket *ticket;           /* NULL: there is no order of admission */
+    bool dispatched;             /* the steps of the plan were begun */
+    bool partly;                 /* it failed, but some outputs are there */
+    const pp_region_run *region; /* by pieces: it knows which are lost; NULL */
     pp_tracing tracing;
     pp_error *err;
 } pp_run_state;

@@ -131,6 +131,7 @@ static ppto_status run_region(pp_run_state *r, pp_region_run *region, ppto_array
         r->p->sync->defers = pp_run_writes_after(r);
     }
     PP_TRY(pp_region_execute(region, r->results));
+    r->region = region;
     ppto_status status = pp_run_save_sinks(r);
     const pp_error *lost = pp_region_lost(region);
     if (lost) status = pp_fail(r->err, lost->code, "%s", lost->text);
@@ -204,6 +205,7 @@ ppto_status pp_run_try_pieces(pp_run_state *r, ppto_array **outputs, bool *done)
     if (status == PPTO_E_UNSUPPORTED && over) cannot_be_cut(r, &refusal, why.text);
     if (status == PPTO_OK) status = run_region(r, region, outputs);
     pp_region_close(region);
+    r->region = NULL;
     if (!*done) pp_run_adopt(r);
     if (!*done || status == PPTO_OK) return PPTO_OK;
     return pp_fail(r->err, status, "%s", why.text[0] ? why.text : ppto_status_text(status));

@@ -97,10 +97,11 @@ ppto_status pp_region_open(ppto_program *program, ppto_array *const *inputs, con
                            uint64_t fixed, uint64_t whole, pp_region_run **out, pp_region_refusal *refusal,
                            pp_error *err);
 bool pp_region_streams_output(const pp_region_run *run, size_t number); /* it is never whole in memory */
-/* The failure of an output that was given up while the run went on for others; NULL: none. */
+/* The first failure of a file that was given up while the run went on for others; NULL: none. */
 const pp_error *pp_region_lost(const pp_region_run *run);
-uint64_t pp_region_predicted(const pp_region_run *run); /* peak bytes */
-uint64_t pp_region_measured(const pp_region_run *run);  /* most bytes of the pool, when it has run */
+bool pp_region_output_lost(const pp_region_run *run, size_t number); /* its values are nobody's */
+uint64_t pp_region_predicted(const pp_region_run *run);              /* peak bytes */
+uint64_t pp_region_measured(const pp_region_run *run); /* most bytes of the pool, when it has run */
 ppto_status pp_region_execute(pp_region_run *run, ppto_array *const *results);
 void pp_region_close(pp_region_run *run); /* NULL is fine */
 

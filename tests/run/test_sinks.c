@@ -116,6 +116,68 @@ Test(sinks, a_reader_that_goes_away_takes_the_other_results_along_only_when_the_
     leave();
 }
 
+/* y.npy says the rows of x.npy, and ends too early; y is read by pieces, or whole (flip). */
+static void shorten(const char *path)
+{
+    char text[64];
+    snprintf(text, sizeof text, "cp x.npy %s && truncate -s -4096 %s", path, path);
+    cr_assert_eq(system(text), 0);
+}
+
+static ppto_status run_two(ppto_policy policy, const char *of_y, ppto_array **outputs)
+{
+    ppto_run_options options = PPTO_RUN_OPTIONS_INIT;
+    ppto_graph *g = ppto_graph_create(ctx);
+    ppto_program *p = NULL;
+    ppto_run *started;
+    ppto_array *arrays[] = {ppto_array_open(ctx, "x.npy"), ppto_array_open(ctx, "y.npy")};
+    ppto_input(g, "x", PPTO_F32, "N, 1024");
+    ppto_input(g, "y", PPTO_F32, "N, 1024");
+    shorten("y.npy");
+    ppto_tensor *all[] = {ppto_expr(g, "x * 2"), ppto_expr(g, of_y), ppto_expr(g, "sum(x, axis=0)"),
+                          ppto_expr(g, "mean(y, axis=0)"), ppto_expr(g, "x + 1")};
+    cr_assert_eq(ppto_compile(5, all, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+    cr_assert_eq(ppto_program_bind_name(p, "x", arrays[0]), PPTO_OK);
+    cr_assert_eq(ppto_program_bind_name(p, "y", arrays[1]), PPTO_OK);
+    cr_assert_eq(ppto_program_bind_sink(p, 0, "got.npy"), PPTO_OK);
+    cr_assert_eq(ppto_program_bind_sink(p, 1, "never.npy"), PPTO_OK);
+    options.policy = policy;
+    cr_assert_eq(ppto_program_start(p, &options, &started), PPTO_OK, "%s", ppto_error_text(ctx));
+    ppto_status status = ppto_run_wait(started, -1);
+    cr_assert_eq(ppto_run_outputs(started, outputs), PPTO_OK);
+    ppto_stats stats = {.size = sizeof stats};
+    cr_assert_eq(ppto_program_stats(p, &stats), PPTO_OK);
+    cr_expect(policy == PPTO_FAIL_FAST || stats.pieces > 0, "%s went in one piece", of_y);
+    ppto_run_release(started);
+    ppto_program_destroy(p);
+    ppto_graph_destroy(g);
+    for (int i = 0; i < 2; i++) ppto_array_release(arrays[i]);
+    return status;
+}
+
+Test(sinks, a_source_that_ends_too_early_spoils_no_result_that_does_not_need_it)
+{
+    static const char *const of_y[] = {"y + x", "x + flip(y, 0)"};
+    static const char *const texts[] = {"x * 2"}, *const paths[] = {"want.npy"};
+    ppto_array *outputs[5];
+    enter();
+    ppto_array *x = ppto_array_load(ctx, "x.npy");
+    cr_assert_eq(run(1, texts, paths, PPTO_FAIL_FAST, x, outputs), PPTO_OK);
+    ppto_array_release(x);
+    for (int k = 0; k < 4; k++) {
+        const bool keeps = k % 2;
+        cr_assert_eq(system("cp x.npy y.npy"), 0);
+        cr_expect_eq(run_two(keeps ? PPTO_KEEP_GOING : PPTO_FAIL_FAST, of_y[k / 2], outputs), PPTO_E_FORMAT);
+        cr_expect(strstr(ppto_error_text(ctx), "y.npy: "), "%s", ppto_error_text(ctx));
+        cr_expect(access("never.npy", F_OK) != 0 && (access("got.npy", F_OK) == 0) == keeps);
+        cr_expect(!keeps || same_bytes("got.npy", "want.npy"));
+        cr_expect((outputs[2] != NULL) == keeps && (outputs[4] != NULL) == keeps && !outputs[3]);
+        for (int i = 0; i < 5; i++) ppto_array_release(outputs[i]);
+        cr_assert(!keeps || unlink("got.npy") == 0);
+    }
+    leave();
+}
+
 /* Nothing is read for a result that could not be kept; a run that keeps going makes the others. */
 Test(sinks, a_folder_that_is_not_there_is_told_before_anything_is_read)
 {
