@@ -34,7 +34,9 @@ PPTO_API ppto_array *ppto_array_load(ppto_context *ctx, const char *path);
  * such an array.
  * ppto_array_data is NULL. What comes from a pipe or a device is there once: a second run that wants it fails
  * with E_VALUE (ppto_array_load keeps it).
- * returns NULL: E_IO, E_FORMAT, E_DTYPE as ppto_array_load */
+ * Opening a named pipe waits for who writes the header, and nothing but the end of the process ends that
+ * wait. returns NULL: E_IO, E_FORMAT, E_DTYPE as ppto_array_load; E_VALUE for a pipe, under whatever name, of
+ * which an open array has not been read yet */
 PPTO_API ppto_array *ppto_array_open(ppto_context *ctx, const char *path);
 /* Writes a file, which appears by rename, in the format that its name says, as above (raw files without a
  * TYPE; "-": NPY to standard output, "-:raw": without a header; an archive's array has the name arr_0 when
@@ -42,7 +44,8 @@ PPTO_API ppto_array *ppto_array_open(ppto_context *ctx, const char *path);
  * for an ending that is no format (y.txt); E_UNSUPPORTED */
 PPTO_API ppto_status ppto_array_save(const ppto_array *array, const char *path);
 /* Writes several into one FILE.npz or FILE.safetensors. names: NULL, or one a piece, of which NULL stands for
- * arr_0, arr_1, … by place. returns also E_VALUE for two of one name */
+ * arr_0, arr_1, … by place. returns also E_VALUE for two of one name, and in an NPZ file for one that leads
+ * out of the folder where it is unpacked ("../x"); reading takes any name, as nothing is unpacked */
 PPTO_API ppto_status ppto_arrays_save(const char *path, size_t n, const char *const *names,
                                       ppto_array *const *arrays);
 /* A number, bound to inputs of rank 0; weak: it takes the dtype of what it meets. */
