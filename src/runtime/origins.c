@@ -78,10 +78,12 @@ void pp_program_borrow_origins(ppto_program *part, const ppto_program *whole)
 
 void pp_program_free_origins(ppto_program *p)
 {
-    for (size_t i = 0; !p->whole && i < p->n_origins; i++)
+    const bool borrowed = p->plan && !p->plan->recorded.table; /* nobody recorded the plan of a part */
+    if (borrowed) return;
+    for (size_t i = 0; i < p->n_origins; i++)
         if (p->origins[i].operator_name != p->plan->operators[i])
             pp_free((char *)(uintptr_t)p->origins[i].operator_name);
-    if (!p->whole) pp_free(p->origins);
+    pp_free(p->origins);
 }
 
 /* ---- telling programs apart ---------------------------------------------------------------------- */
