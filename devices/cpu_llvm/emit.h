@@ -41,6 +41,23 @@ typedef struct pp_emit_callee { /* a function of its own */
     LLVMTypeRef type;
 } pp_emit_callee;
 
+typedef struct pp_emit_row { /* a row or a look-up, and its operands */
+    uint16_t op;
+    uint8_t from, to; /* dtypes */
+    const pp_table *table;
+    LLVMValueRef operand[3];
+} pp_emit_row;
+
+typedef struct pp_emit_made_row {
+    pp_emit_row row;
+    pp_emit_value value;
+} pp_emit_made_row;
+
+typedef struct pp_emit_stretch { /* what was computed up to here: emit_reuse.c */
+    LLVMBasicBlockRef block;
+    PP_VEC(pp_emit_made_row) rows;
+} pp_emit_stretch;
+
 typedef struct pp_emit {
     const pp_emit_target *target;
     const pp_loop *loop;
@@ -53,6 +70,7 @@ typedef struct pp_emit {
     LLVMValueRef aside;  /* a vector on the stack */
     unsigned depth;      /* of calls */
     PP_VEC(pp_emit_callee) callees;
+    pp_emit_stretch made;
     ppto_status status;
     pp_error *err;
 } pp_emit;
@@ -92,8 +110,13 @@ LLVMValueRef pp_emit_scalar(pp_emit *e, pp_op op, ppto_dtype from, ppto_dtype to
 LLVMValueRef pp_emit_cast(pp_emit *e, ppto_dtype from, ppto_dtype to, LLVMValueRef a);
 LLVMValueRef pp_emit_bitcast(pp_emit *e, ppto_dtype from, ppto_dtype to, LLVMValueRef a);
 LLVMValueRef pp_emit_fmod(pp_emit *e, ppto_dtype dtype, LLVMValueRef a, LLVMValueRef b); /* emit_fmod.c */
-LLVMValueRef pp_emit_is_nan(pp_emit *e, LLVMValueRef a);                                 /* bool vector */
-LLVMValueRef pp_emit_canonical(pp_emit *e, ppto_dtype dtype, LLVMValueRef a); /* other dtypes: a itself */
+
+/* ---- emit_nan.c ------------------------------------------------------------------------------------------
+ */
+
+LLVMValueRef pp_emit_is_nan(pp_emit *e, LLVMValueRef a);                         /* bool vector */
+LLVMValueRef pp_emit_canonical(pp_emit *e, ppto_dtype dtype, LLVMValueRef a);    /* other dtypes: a itself */
+LLVMValueRef pp_emit_zero_for_nan(pp_emit *e, ppto_dtype dtype, LLVMValueRef a); /* +0 in place of NaN */
 
 /* ---- emit_stream.c: memory -------------------------------------------------------------------------------
  */
@@ -140,6 +163,17 @@ pp_emit_value pp_emit_instr(pp_emit *e, const pp_pools *pools, uint32_t at, cons
 
 /* All results of a function, inlined. */
 void pp_emit_function(pp_emit *e, const pp_function *f, const pp_emit_value *param, pp_emit_value *result);
+
+/* ---- emit_reuse.c ----------------------------------------------------------------------------------------
+ */
+
+bool pp_emit_reuse(pp_emit *e, const pp_emit_row *row, pp_emit_value *out); /* whether it was made before */
+void pp_emit_made(pp_emit *e, const pp_emit_row *row, pp_emit_value value);
+/* The builder stands in a block that is reached through `from` alone. */
+void pp_emit_made_goes_on(pp_emit *e, LLVMBasicBlockRef from);
+/* Around the writing of another function; the caller gives back what it got. */
+pp_emit_stretch pp_emit_made_aside(pp_emit *e);
+void pp_emit_made_back(pp_emit *e, pp_emit_stretch kept);
 
 /* ---- emit_state.c ----------------------------------------------------------------------------------------
  */

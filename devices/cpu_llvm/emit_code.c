@@ -107,6 +107,29 @@ static LLVMValueRef shifted_bits(pp_emit *e, ppto_dtype dtype, const pp_emit_val
     return LLVMBuildSelect(e->build, a->nan, pp_emit_constant(e, type, left), moved, "");
 }
 
+static pp_emit_value new_row(pp_emit *e, const pp_emit_row *row, const pp_emit_value *operand)
+{
+    const pp_op op = (pp_op)row->op;
+    const ppto_dtype from = (ppto_dtype)row->from, to = (ppto_dtype)row->to;
+    if (op == PP_TABLE) return computed(pp_emit_table(e, row->table, from, operand[0].at));
+    if (op == PP_SHL && operand[0].raw != NULL && operand[1].known)
+        return computed(shifted_bits(e, to, &operand[0], operand[1].bits));
+    if (op == PP_BITCAST && pp_dtype_is_float(from) && !pp_dtype_is_float(to))
+        return bits_of_float(e, from, to, operand[0].at);
+    return computed(pp_emit_scalar(e, op, from, to, operand));
+}
+
+/* The row, or what it gave before. fmod looks at the lanes that count, and they may be others by now. */
+static pp_emit_value need_row(pp_emit *e, const pp_emit_row *row, const pp_emit_value *operand)
+{
+    pp_emit_value value;
+    if (row->op == PP_FMOD) return new_row(e, row, operand);
+    if (pp_emit_reuse(e, row, &value)) return value;
+    value = new_row(e, row, operand);
+    pp_emit_made(e, row, value);
+    return value;
+}
+
 static pp_emit_value emit_row(pp_emit *e, const pp_pools *pools, const pp_instr *instr,
                               const pp_emit_value *value)
 {
@@ -114,20 +137,29 @@ static pp_emit_value emit_row(pp_emit *e, const pp_pools *pools, const pp_instr 
     const ppto_dtype to = (ppto_dtype)instr->dtype,
                      from = pp_instr_operand_dtype(pools->code, instr, op == PP_SELECT ? 1 : 0);
     const uint32_t at[3] = {instr->a, instr->b, instr->c};
+    pp_emit_row row = {.op = instr->op, .from = (uint8_t)from, .to = instr->dtype};
     pp_emit_value operand[3] = {{0}};
     bool known = true;
     for (unsigned i = 0; i < pp_instr_direct(op); i++) {
         operand[i] = value[at[i]];
+        row.operand[i] = operand[i].at;
         known = known && operand[i].known;
     }
     if (known)
         return constant(e, to,
                         pp_scalar_eval(op, from, to, operand[0].bits, operand[1].bits, operand[2].bits));
-    if (op == PP_SHL && operand[0].raw != NULL && operand[1].known)
-        return computed(shifted_bits(e, to, &operand[0], operand[1].bits));
-    if (op == PP_BITCAST && pp_dtype_is_float(from) && !pp_dtype_is_float(to))
-        return bits_of_float(e, from, to, operand[0].at);
-    return computed(pp_emit_scalar(e, op, from, to, operand));
+    return need_row(e, &row, operand);
+}
+
+static pp_emit_value emit_look_up(pp_emit *e, const pp_pools *pools, const pp_instr *instr,
+                                  const pp_emit_value *value)
+{
+    const pp_emit_row row = {.op = PP_TABLE,
+                             .from = pools->code[instr->a].dtype,
+                             .to = instr->dtype,
+                             .table = &pools->tables[instr->imm],
+                             .operand = {value[instr->a].at}};
+    return need_row(e, &row, &value[instr->a]);
 }
 
 pp_emit_value pp_emit_instr(pp_emit *e, const pp_pools *pools, uint32_t at, const pp_emit_value *value,
@@ -140,9 +172,7 @@ pp_emit_value pp_emit_instr(pp_emit *e, const pp_pools *pools, uint32_t at, cons
     case PP_PARAM: return param[instr->imm];
     case PP_CALL: return emit_call(e, pools, instr, value);
     case PP_COLD: return emit_cold(e, pools, instr, value);
-    case PP_TABLE:
-        return computed(pp_emit_table(e, &pools->tables[instr->imm], (ppto_dtype)pools->code[instr->a].dtype,
-                                      value[instr->a].at));
+    case PP_TABLE: return emit_look_up(e, pools, instr, value);
     default: break;
     }
     if (instr->op < PP_SCALAR_COUNT) return emit_row(e, pools, instr, value);

@@ -17,6 +17,7 @@ static void write_callee(pp_emit *e, const pp_emit_callee *callee, const pp_emit
 {
     const LLVMBasicBlockRef back = LLVMGetInsertBlock(e->build);
     const LLVMValueRef function = e->function, active = e->active;
+    const pp_emit_stretch made = pp_emit_made_aside(e);
     pp_emit_value param[sizeof rare->param];
     e->function = callee->at, e->active = NULL;
     LLVMPositionBuilderAtEnd(e->build, pp_emit_block(e, "entry"));
@@ -24,6 +25,7 @@ static void write_callee(pp_emit *e, const pp_emit_callee *callee, const pp_emit
         param[i] = (pp_emit_value){.at = LLVMGetParam(callee->at, i)};
     LLVMBuildRet(e->build, rare->body(e, rare->what, param));
     e->function = function, e->active = active;
+    pp_emit_made_back(e, made);
     LLVMPositionBuilderAtEnd(e->build, back);
 }
 
@@ -84,6 +86,7 @@ LLVMValueRef pp_emit_rarely(pp_emit *e, const pp_emit_rare *rare, LLVMValueRef m
     LLVMValueRef result[2] = {hot, LLVMBuildSelect(e->build, mask, call(e, rare, param), hot, "")};
     LLVMBuildBr(e->build, join);
     LLVMPositionBuilderAtEnd(e->build, join);
+    pp_emit_made_goes_on(e, from[0]);
     const LLVMValueRef phi = LLVMBuildPhi(e->build, LLVMTypeOf(hot), "");
     LLVMAddIncoming(phi, result, from, 2);
     return phi;

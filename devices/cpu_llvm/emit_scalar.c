@@ -37,23 +37,12 @@ static LLVMValueRef unary(pp_emit *e, const char *name, LLVMValueRef a)
     return pp_emit_intrinsic(e, name, &type, 1, &a, 1);
 }
 
-LLVMValueRef pp_emit_is_nan(pp_emit *e, LLVMValueRef a)
-{
-    return LLVMBuildFCmp(e->build, LLVMRealUNO, a, a, "");
-}
-
-LLVMValueRef pp_emit_canonical(pp_emit *e, ppto_dtype dtype, LLVMValueRef a)
-{
-    if (!pp_dtype_is_float(dtype)) return a;
-    return either(e, pp_emit_is_nan(e, a), number(e, LLVMTypeOf(a), pp_dtype_canonical_nan(dtype)), a);
-}
-
 /* ---- floats -------------------------------------------------------------------------------------------- */
 
-static LLVMValueRef copysign_of(pp_emit *e, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef copysign_of(pp_emit *e, ppto_dtype dtype, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMTypeRef type = LLVMTypeOf(a);
-    LLVMValueRef args[2] = {a, either(e, pp_emit_is_nan(e, b), LLVMConstNull(type), b)};
+    LLVMValueRef args[2] = {a, pp_emit_zero_for_nan(e, dtype, b)};
     return pp_emit_intrinsic(e, "llvm.copysign", &type, 1, args, 2);
 }
 
@@ -114,7 +103,7 @@ static LLVMValueRef emit_float(pp_emit *e, pp_op op, ppto_dtype dtype, const pp_
     case PP_SQRT: return unary(e, "llvm.sqrt", a);
     case PP_NEG: return LLVMBuildFNeg(build, a, "");
     case PP_ABS: return unary(e, "llvm.fabs", a);
-    case PP_COPYSIGN: return copysign_of(e, a, b);
+    case PP_COPYSIGN: return copysign_of(e, dtype, a, b);
     case PP_SIGNBIT: return signbit_of(e, dtype, a);
     case PP_MIN: return extremum(e, true, dtype, &v[0], &v[1]);
     case PP_MAX: return extremum(e, false, dtype, &v[0], &v[1]);

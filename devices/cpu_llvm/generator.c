@@ -154,6 +154,7 @@ static void end_module(pp_emit *e)
     LLVMDisposeModule(e->module);
     LLVMContextDispose(e->context);
     pp_vec_free(&e->callees);
+    pp_vec_free(&e->made.rows);
 }
 
 static ppto_status generator_compile(const pp_loop *loop, const char *simd, void *(*alloc)(size_t),
