@@ -15,7 +15,7 @@
 #include "devices/cpu/interp_plan.h"
 
 enum {
-    LEAST = 2, /* scalar steps that are worth a loop */
+    LEAST = 1, /* scalar steps that are worth a loop */
     MOST = 400 /* instructions of one, its functions' included: whoever ends a process waits for the one that
                   is being compiled, some tens of milliseconds */
 };
