@@ -4,6 +4,7 @@
  *   for each row: what is the same in the row, once; then
  *     part    up to `limit` elements by masks, a vector at a time
  *     fast    `unroll` whole vectors at a time, while there are so many
+ *     single  one whole vector at a time, of those that are left (not with folds)
  *     part    the rest of the row
  *
  * Where a loop folds by columns, a row here is a few rows at once (emit_column.c); where it folds by lanes
@@ -19,7 +20,7 @@
 /* ---- a row --------------------------------------------------------------------------------------------- */
 
 typedef struct blocks {
-    LLVMBasicBlockRef fast_head, fast, rest, part, row_end;
+    LLVMBasicBlockRef fast_head, fast, single_head, rest, part, row_end;
 } blocks;
 
 static LLVMValueRef row_of(const pp_emit_writer *w, const pp_emit_place *p, LLVMValueRef r)
@@ -96,10 +97,10 @@ static LLVMValueRef write_peel(pp_emit_writer *w, LLVMValueRef least)
     return LLVMBuildSelect(build, all, pp_emit_at_most(w->e, skip, w->cols), least, "");
 }
 
-static LLVMValueRef is_room(const pp_emit_writer *w, LLVMValueRef c)
+static LLVMValueRef is_room(const pp_emit_writer *w, LLVMValueRef c, unsigned vectors)
 {
     const LLVMValueRef after =
-        LLVMBuildAdd(w->e->build, c, pp_emit_count(w->e, (uint64_t)w->unroll * w->e->lanes), "");
+        LLVMBuildAdd(w->e->build, c, pp_emit_count(w->e, (uint64_t)vectors * w->e->lanes), "");
     return LLVMBuildICmp(w->e->build, LLVMIntULE, after, w->fast_end, "");
 }
 
@@ -114,13 +115,37 @@ static LLVMValueRef phi_at(const pp_emit_writer *w, LLVMBasicBlockRef block)
     return LLVMBuildPhi(w->e->build, pp_emit_int(w->e, 64), "");
 }
 
-/* Whole vectors while there is room; gives the column after them to `rest`. */
-static void write_fast(pp_emit_writer *w, const blocks *b, LLVMValueRef head, LLVMValueRef rest)
+/* Whole vectors that are left behind those that go together: past the caches like them, where masks would
+ * have the processor read what they overwrite, in every short row. Gives the column after them to `rest`. */
+static void write_single(pp_emit_writer *w, const blocks *b, LLVMValueRef head, LLVMValueRef rest)
+{
+    const LLVMBuilderRef build = w->e->build;
+    LLVMPositionBuilderAtEnd(build, b->single_head);
+    incoming(rest, head, b->single_head);
+    if (w->unroll == 1 || w->loop->n_folds > 0) {
+        LLVMBuildBr(build, b->rest);
+        return;
+    }
+    const LLVMBasicBlockRef single = pp_emit_block(w->e, "single");
+    LLVMBuildCondBr(build, is_room(w, head, 1), single, b->rest);
+    const LLVMValueRef c = phi_at(w, single);
+    incoming(c, head, b->single_head);
+    write_vectors(w, c, NULL, 0);
+    const LLVMValueRef next = LLVMBuildAdd(build, c, pp_emit_count(w->e, w->e->lanes), "");
+    const LLVMBasicBlockRef end = LLVMGetInsertBlock(build);
+    LLVMBuildCondBr(build, is_room(w, next, 1), single, b->rest);
+    incoming(c, next, end), incoming(rest, next, end);
+}
+
+/* Whole vectors, `unroll` of them while there is room; goes on at `after` and gives the column to its `rest`.
+ */
+static void write_fast(pp_emit_writer *w, const blocks *b, LLVMValueRef head, LLVMBasicBlockRef after,
+                       LLVMValueRef rest)
 {
     const LLVMBuilderRef build = w->e->build;
     const LLVMBasicBlockRef enter = pp_emit_block(w->e, "enter"), leave = pp_emit_block(w->e, "leave");
     LLVMPositionBuilderAtEnd(build, b->fast_head);
-    LLVMBuildCondBr(build, is_room(w, head), enter, b->rest);
+    LLVMBuildCondBr(build, is_room(w, head, w->unroll), enter, after);
     incoming(rest, head, b->fast_head);
     LLVMPositionBuilderAtEnd(build, enter);
     pp_emit_move_states(w, true);
@@ -134,12 +159,12 @@ static void write_fast(pp_emit_writer *w, const blocks *b, LLVMValueRef head, LL
         at = LLVMBuildAdd(build, c, pp_emit_count(w->e, (uint64_t)(u + 1) * w->e->lanes), "");
     }
     const LLVMBasicBlockRef end = LLVMGetInsertBlock(build);
-    LLVMBuildCondBr(build, is_room(w, at), b->fast, leave);
+    LLVMBuildCondBr(build, is_room(w, at, w->unroll), b->fast, leave);
     incoming(c, at, end);
     pp_emit_turn_states(w, end, false);
     LLVMPositionBuilderAtEnd(build, leave);
     pp_emit_move_states(w, false);
-    LLVMBuildBr(build, b->rest);
+    LLVMBuildBr(build, after);
     incoming(rest, at, leave);
 }
 
@@ -185,6 +210,7 @@ void pp_emit_write_row(pp_emit_writer *w, LLVMValueRef r)
     const LLVMValueRef zero = pp_emit_count(w->e, 0);
     const blocks made = {.fast_head = pp_emit_block(w->e, "fast_head"),
                          .fast = pp_emit_block(w->e, "fast"),
+                         .single_head = pp_emit_block(w->e, "single_head"),
                          .rest = pp_emit_block(w->e, "rest"),
                          .part = pp_emit_block(w->e, "part"),
                          .row_end = pp_emit_block(w->e, "row_end")},
@@ -196,12 +222,13 @@ void pp_emit_write_row(pp_emit_writer *w, LLVMValueRef r)
     LLVMValueRef peel = pp_emit_at_most(w->e, w->cols, pp_emit_count(w->e, least));
     if (w->around) peel = write_peel(w, peel);
     const LLVMBasicBlockRef start = LLVMGetInsertBlock(build);
-    const LLVMValueRef head = phi_at(w, b->fast_head), rest = phi_at(w, b->rest), c = phi_at(w, b->part),
-                       limit = phi_at(w, b->part);
+    const LLVMValueRef head = phi_at(w, b->fast_head), single = phi_at(w, b->single_head),
+                       rest = phi_at(w, b->rest), c = phi_at(w, b->part), limit = phi_at(w, b->part);
     LLVMPositionBuilderAtEnd(build, start);
     LLVMBuildCondBr(build, LLVMBuildICmp(build, LLVMIntEQ, peel, zero, ""), b->fast_head, b->part);
     incoming(head, zero, start), incoming(c, zero, start), incoming(limit, peel, start);
-    write_fast(w, b, head, rest);
+    write_fast(w, b, head, b->single_head, single);
+    write_single(w, b, single, rest);
     LLVMPositionBuilderAtEnd(build, b->rest);
     LLVMBuildCondBr(build, LLVMBuildICmp(build, LLVMIntULT, rest, w->cols, ""), b->part, b->row_end);
     incoming(c, rest, b->rest), incoming(limit, w->cols, b->rest);
