@@ -177,3 +177,34 @@ Test(file_around, what_is_loaded_and_stored_is_not_kept)
     forget("x.npy");
     forget("y.npy");
 }
+
+Test(file_around, a_file_that_is_cut_off_is_told_and_leaves_the_old_one)
+{
+    static const off_t sizes[] = {0, 100, 128, 4096, 5000000, 12000131};
+    ppto_stats stats;
+    make_file("x.npy", 1000);
+    go(context("through"), "x.npy", "y.npy", &stats);
+    go(context("through"), "x.npy", "old.npy", &stats);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        ppto_program *p = NULL;
+        make_file("x.npy", 3000001);
+        ppto_context *ctx = context("around");
+        ppto_graph *g = ppto_graph_create(ctx);
+        ppto_stream *s = ppto_stream_create(ctx, "load", PPTO_STREAM_IO);
+        ppto_stream_push(g, s);
+        ppto_tensor *x = ppto_sink(g, ppto_open(g, path_of("x.npy")), path_of("y.npy"));
+        ppto_stream_pop(g);
+        cr_assert_eq(ppto_compile(1, &x, &p), PPTO_OK, "%s", ppto_error_text(ctx));
+        cr_assert_eq(truncate(path_of("x.npy"), sizes[i]), 0);
+        cr_expect_eq(ppto_program_run(p, NULL), PPTO_E_FORMAT, "%lld bytes", (long long)sizes[i]);
+        cr_expect_not_null(strstr(ppto_error_text(ctx), "x.npy"), "%s", ppto_error_text(ctx));
+        cr_expect(same_files("old.npy", "y.npy"), "%lld bytes", (long long)sizes[i]);
+        ppto_program_destroy(p);
+        ppto_graph_destroy(g);
+        ppto_stream_destroy(s);
+        ppto_context_destroy(ctx);
+    }
+    forget("x.npy");
+    forget("y.npy");
+    forget("old.npy");
+}
