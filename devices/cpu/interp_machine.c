@@ -68,7 +68,7 @@ static bool find_outs(pp_work *w, const pp_body *body, const pp_machine *machine
  * and a planted fault is not in the code. */
 static bool may_fold(const pp_work *w, const pp_machine *machine, const call *c)
 {
-    enum { LEAST_ALONG = PP_LANES / 2, LEAST_DOWN = 8 };
+    enum { LEAST_ALONG = PP_LANES / 4, LEAST_DOWN = 8 };
     if (c->rows != w->rows || pp_fault(PP_FAULT_SWAPPED_JOIN)) return false;
     if (machine->columns) return c->cols >= LEAST_DOWN;
     return machine->scans ? !pp_work_scans_turned(w) : c->cols >= LEAST_ALONG;
