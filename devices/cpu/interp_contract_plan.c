@@ -27,6 +27,7 @@
 #define THIN_COLS 128             /* of a turned tile of B for a thin product */
 #define THIN_DEPTH 64
 #define TARGET_FLOPS 4e6 /* a unit should have at least so many */
+#define BALANCE 32       /* a better division of the columns is worth it from this part of the work on */
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -158,6 +159,27 @@ static bool halve_macro(pp_contract_at *c)
     return true;
 }
 
+/* Register tiles that the busiest worker runs when the columns are cut into n pieces. */
+static int64_t busiest(const pp_contract_at *c, int64_t n, int64_t workers)
+{
+    const int64_t rows = (c->mt + c->tile->mr - 1) / c->tile->mr;
+    const int64_t panels = (c->n + c->tile->nr - 1) / c->tile->nr;
+    const int64_t units = c->batches * c->m_tiles * n;
+    return (units + workers - 1) / workers * rows * ((panels + n - 1) / n);
+}
+
+/* Cuts the columns into more pieces where that shares them out better, by a part in BALANCE at least. */
+static void balance(pp_contract_at *c, int64_t workers)
+{
+    const int64_t panels = (c->n + c->tile->nr - 1) / c->tile->nr;
+    int64_t best = c->n_tiles, least = busiest(c, best, workers);
+    for (int64_t n = best + 1; n <= panels && n <= 2 * c->n_tiles; n++) {
+        const int64_t work = busiest(c, n, workers);
+        if (work + work / BALANCE < least) best = n, least = work;
+    }
+    c->n_tiles = best;
+}
+
 /* Halves the macro tile until there are units for the workers, as long as they are worth it. */
 static void choose_macro(const pp_launch *launch, pp_contract_at *c, uint32_t workers)
 {
@@ -175,8 +197,10 @@ static void choose_macro(const pp_launch *launch, pp_contract_at *c, uint32_t wo
     }
     c->m_tiles = (c->m + c->mt - 1) / c->mt;
     c->n_tiles = (c->n + c->nt - 1) / c->nt;
+    if (grain == 0 && want > 1) balance(c, (int64_t)workers);
     c->mt = up_to((c->m + c->m_tiles - 1) / c->m_tiles, mr); /* equal pieces */
     c->nt = up_to((c->n + c->n_tiles - 1) / c->n_tiles, nr);
+    c->n_tiles = (c->n + c->nt - 1) / c->nt;
 }
 
 /* In a chain: some rows at a time, at full width. */
