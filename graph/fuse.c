@@ -66,6 +66,7 @@ static void measure_prim(pp_fuser *f, uint32_t id)
     uint8_t flag = p->kind == PP_P_INPUT ? PP_FUSE_TENSOR : 0;
     for (uint32_t k = 0; k < p->n_operands; k++) {
         cost += f->cost[operand[k]];
+        f->uses[operand[k]]++;
         flag |= f->flag[operand[k]] & PP_FUSE_TENSOR;
     }
     if (p->kind == PP_P_PART) cost = 0;
@@ -149,7 +150,9 @@ static ppto_status open_fuser(pp_fuser *f)
     f->demands = pp_calloc(n + 1, sizeof *f->demands);
     f->flag = pp_calloc(n + 1, 1);
     f->cost = pp_calloc(n + 1, sizeof *f->cost);
-    bool all = f->out->stored_in && f->out->result && f->out->number && f->demands && f->flag && f->cost;
+    f->uses = pp_calloc(n + 1, sizeof *f->uses);
+    bool all =
+        f->out->stored_in && f->out->result && f->out->number && f->demands && f->flag && f->cost && f->uses;
     return all ? PPTO_OK : PPTO_E_NOMEM;
 }
 
@@ -158,6 +161,7 @@ static void close_fuser(pp_fuser *f)
     pp_free(f->demands);
     pp_free(f->flag);
     pp_free(f->cost);
+    pp_free(f->uses);
     pp_free(f->stamp);
     pp_vec_free(&f->kinds);
 }

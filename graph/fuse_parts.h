@@ -34,6 +34,7 @@ typedef struct pp_fuser {
     pp_fused *out;
     pp_demand **demands; /* per prim */
     uint8_t *flag;       /* per prim: PP_FUSE_* */
+    uint32_t *uses;      /* per prim: operands that it is */
     uint16_t *cost;      /* per prim: operations to compute it once, saturated */
     uint32_t *stamp;     /* per group: visited in the cycle search */
     size_t stamp_cap;
@@ -128,6 +129,12 @@ ppto_status pp_fuse_store(pp_fuser *f, uint32_t id, const pp_demand *list, pp_re
 /* NONE: all demands can be met by computing it where it is needed. */
 pp_reason pp_fuse_why_not_inline(pp_fuser *f, uint32_t id, pp_demand *list);
 ppto_status pp_fuse_inline(pp_fuser *f, uint32_t id, pp_demand *list);
+
+/* ---- fuse_factor.c ----------------------------------------------------------------------------- */
+
+/* Is the value a factor of products only, and made of another product that nothing else needs? Then it is
+ * stored in place of that product. */
+bool pp_fuse_replaces_product(const pp_fuser *f, uint32_t id, const pp_demand *list);
 
 /* ---- fuse_heavy.c: a reduction, scan or product and its parts (of a product: itself) ----------- */
 

@@ -163,6 +163,7 @@ pp_reason pp_fuse_why_not_inline(pp_fuser *f, uint32_t id, pp_demand *list)
     }
     if (view) return PP_R_NONE;
     if (several && ((f->flag[id] & PP_FUSE_TENSOR) || f->cost[id] > CHEAP)) return PP_R_SHARED;
+    if (pp_fuse_replaces_product(f, id, list)) return PP_R_RECOMPUTE;
     if (maps > 1 && f->cost[id] * maps > STENCIL_COST) return PP_R_RECOMPUTE;
     return PP_R_NONE;
 }
