@@ -5,6 +5,7 @@
 #define PP_DEVICE_H
 
 #include "base/base.h"
+#include "devices/cost_model.h"
 
 struct pp_program; /* kernel/program.h */
 typedef struct pp_device pp_device;
@@ -22,11 +23,12 @@ typedef enum pp_tier {
 } pp_tier;
 
 typedef struct pp_device_options {
-    const char *simd;  /* "baseline", "avx2", "avx512" or NULL: the best there is */
-    bool count_bytes;  /* counting mode: touched elements are counted per kernel (slow, tests only) */
-    uint32_t grain;    /* elements per task, 0: chosen by the device (tests vary it) */
-    pp_tier tier;      /* not in counting mode */
-    pp_error *no_code; /* why tier JIT cannot be had, which is no failure; NULL: nobody asks */
+    const char *simd;      /* "baseline", "avx2", "avx512" or NULL: the best there is */
+    bool count_bytes;      /* counting mode: touched elements are counted per kernel (slow, tests only) */
+    uint32_t grain;        /* elements per task, 0: chosen by the device (tests vary it) */
+    pp_tier tier;          /* not in counting mode */
+    const pp_costs *costs; /* of this machine, copied; NULL: the usual ones */
+    pp_error *no_code;     /* why tier JIT cannot be had, which is no failure; NULL: nobody asks */
 } pp_device_options;
 
 /* One tensor of a launch. Strides in bytes, any sign, 0 for broadcast. */

@@ -52,6 +52,7 @@ static ppto_status cpu_open(const pp_device_options *options, pp_device **out, p
     device->count_bytes = options != NULL && options->count_bytes;
     device->stream_bytes = stream_bytes();
     device->near_bytes = near_bytes();
+    device->costs = options != NULL && options->costs != NULL ? *options->costs : pp_usual_costs;
     device->grain = options != NULL ? options->grain : 0;
     if (options != NULL) choose_tier(options, device);
     snprintf(device->text, sizeof device->text, "block interpreter, %s", set->name);

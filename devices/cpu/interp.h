@@ -69,6 +69,7 @@ struct pp_device {
     pp_tier tier;        /* INTERP also where machine code cannot be had */
     size_t stream_bytes; /* from here on results go around the caches */
     size_t near_bytes;   /* of a worker's second cache */
+    pp_costs costs;
     char text[96];
 };
 
@@ -440,7 +441,15 @@ void pp_interp_phases(pp_launch *launch, uint32_t workers);
 ppto_status pp_interp_contract_tiles(pp_launch *launch, uint32_t workers, size_t *temp_elements,
                                      size_t *minor_bytes);
 void pp_interp_contract_scratch(pp_launch *launch, size_t *total);
-double pp_interp_cost(const pp_launch *launch); /* ns for the whole launch, roughly */
+double pp_interp_elements(const pp_launch *launch); /* of its space */
+/* interp_cost.c: what the whole launch computes, in ns of a machine that costs tells of by factors. */
+double pp_interp_cost(const pp_launch *launch);
+/* ns that so many workers should take for a launch whose bodies are planned, or the products of one whose
+ * tiles are not. The costs of the device are meant. */
+double pp_interp_predict(const pp_launch *launch, uint32_t workers);
+double pp_interp_predict_products(const pp_launch *launch);
+/* In how many tasks work is cut that takes one worker `alone` ns and all of them `shared`, at least 1. */
+uint32_t pp_interp_tasks(const pp_device *device, double alone, double shared, uint32_t workers);
 /* interp_machine.c: asks for the code of all loops; gives it back, before the arena is freed. */
 void pp_interp_machines_ask(pp_launch *launch);
 void pp_interp_machines_drop(pp_launch *launch);

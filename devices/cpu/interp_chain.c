@@ -25,8 +25,6 @@
 #define PACKED_AGAIN (256 * 1024) /* so much of it costs as much as the products of some rows */
 #define ROWS_PER_PACK 128
 #define SPLIT_FLOPS 4e6 /* from here on a product is worth splitting by columns */
-#define TASK_NS 25000.0
-#define TASKS_PER_WORKER 4
 
 struct pp_chained {
     pp_chain_launch *plain;
@@ -181,11 +179,13 @@ static int64_t task_count(const pp_launch *launch, uint32_t workers)
 {
     const struct pp_chained *c = launch->chained;
     const int64_t blocks = count_blocks(c);
-    double ns = 0;
-    for (uint32_t i = 0; i < c->plain->program->n_parts; i++) ns += pp_interp_cost(c->plain->part[i]);
+    double alone = 0, shared = 0;
+    for (uint32_t i = 0; i < c->plain->program->n_parts; i++) {
+        alone += pp_interp_predict(c->plain->part[i], 1);
+        shared += pp_interp_predict(c->plain->part[i], workers);
+    }
     if (launch->kernel->device->grain > 0) return smaller(blocks, UINT16_MAX);
-    if (workers <= 1) return 1;
-    return larger(1, smaller(blocks, smaller((int64_t)(ns / TASK_NS), (int64_t)workers * TASKS_PER_WORKER)));
+    return smaller(blocks, pp_interp_tasks(launch->kernel->device, alone, shared, workers));
 }
 
 /* false in *fits: some part has no rows, or will not do with one phase. */

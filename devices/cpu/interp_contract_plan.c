@@ -26,7 +26,6 @@
 #define THIN_ROWS 3               /* of C, of which the register tile would waste most */
 #define THIN_COLS 128             /* of a turned tile of B for a thin product */
 #define THIN_DEPTH 64
-#define TARGET_FLOPS 4e6 /* a unit should have at least so many */
 #define BALANCE 32       /* a better division of the columns is worth it from this part of the work on */
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -185,9 +184,10 @@ static void choose_macro(const pp_launch *launch, pp_contract_at *c, uint32_t wo
 {
     const int64_t mr = c->tile->mr, nr = c->tile->nr, tallest = c->deep ? DEEP_ROWS : MACRO_ROWS;
     const int64_t widest = widest_macro(launch, c);
-    const double flops = 2.0 * (double)c->batches * (double)c->m * (double)c->n * (double)c->k;
+    const double ns = pp_interp_predict_products(launch);
     const uint32_t grain = launch->kernel->device->grain;
-    int64_t want = workers > 1 ? smaller((int64_t)workers * 2, (int64_t)(flops / TARGET_FLOPS)) : 1;
+    int64_t want =
+        smaller((int64_t)workers * 2, pp_interp_tasks(launch->kernel->device, ns, ns / workers, workers));
     c->mt = larger(mr, smaller(up_to(c->m, mr), tallest / mr * mr));
     c->nt = larger(nr, smaller(up_to(c->n, nr), widest / nr * nr));
     if (grain > 0) want = INT64_MAX;

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How a launch divides into phases and tasks.
  *
- * Usually one phase: its tasks are runs of units (tiles, strips, macro tiles), few enough that a task is
- * worth handing out. A reduction with little outer work and long inner axes is split: stage by stage, the
- * inner axes are cut into chunks of a power of two of blocks, tasks fold a chunk each, and one more phase
- * joins the chunks by the same tree. The chunks do not show in the bits, so their size is free. Scans run
- * along their axis in one task. */
+ * Usually one phase: its tasks are runs of units (tiles, strips, macro tiles), as many as the cost model
+ * finds worth handing out (interp_cost.c). A reduction with little outer work and long inner axes is split:
+ * stage by stage, the inner axes are cut into chunks of a power of two of blocks, tasks fold a chunk each,
+ * and one more phase joins the chunks by the same tree. The chunks do not show in the bits, so their size is
+ * free. Scans run along their axis in one task. */
 #include "devices/cpu/interp.h"
 
-#define TASK_NS 25000.0 /* what a task should be worth */
-#define TASKS_PER_WORKER 4
-#define SPLIT_NS 60000.0 /* from here on a reduction is worth splitting */
-#define CHUNK_LEAST 4    /* blocks */
+#define CHUNKS_PER_WORKER 4
+#define CHUNK_LEAST 4 /* blocks */
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -20,37 +18,6 @@ static int64_t smaller(int64_t a, int64_t b)
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;
-}
-
-static double body_cost(const pp_body *body)
-{
-    double ns = 0.1;
-    for (uint32_t i = 0; i < body->n_steps[PP_GROUP_MINOR]; i++)
-        ns += body->steps[PP_GROUP_MINOR][i].kind == PP_STEP_CALL ? 0.6 : 0.1;
-    return ns;
-}
-
-static double elements(const pp_launch *launch)
-{
-    return (double)launch->space.dim[PP_DIM_FIXED].total * (double)launch->space.dim[PP_DIM_ROWS].total *
-           (double)launch->space.dim[PP_DIM_COLS].total;
-}
-
-double pp_interp_cost(const pp_launch *launch)
-{
-    const pp_contract_at *c = launch->contract;
-    double ns = 100;
-    for (uint32_t s = 0; s < launch->variant->program->n_stages; s++)
-        if (launch->bodies[s].inner || launch->major_dim == PP_DIM_ROWS)
-            ns += body_cost(&launch->bodies[s]) *
-                  (launch->variant->program->stages[s].inner || launch->minor.total == 0 ||
-                           launch->variant->program->frame == PP_FRAME_MAP ||
-                           launch->variant->program->frame == PP_FRAME_CONTRACT
-                       ? elements(launch)
-                       : (double)launch->major.total);
-    if (launch->variant->program->frame == PP_FRAME_CONTRACT)
-        ns += elements(launch) * (double)c->k * (double)c->size / 160.0;
-    return ns;
 }
 
 static int64_t units(const pp_launch *launch)
@@ -63,15 +30,16 @@ static int64_t units(const pp_launch *launch)
     }
 }
 
-/* Tasks for n units that cost ns altogether. */
-static uint32_t task_count(const pp_launch *launch, uint32_t workers, int64_t n, double ns)
+/* Tasks for n units. */
+static uint32_t task_count(const pp_launch *launch, uint32_t workers, int64_t n)
 {
     const uint32_t grain = launch->kernel->device->grain;
     int64_t tasks = 1;
     if (grain > 0)
-        tasks = (int64_t)(elements(launch) / grain) + 1;
+        tasks = (int64_t)(pp_interp_elements(launch) / grain) + 1;
     else if (workers > 1)
-        tasks = smaller((int64_t)(ns / TASK_NS), (int64_t)workers * TASKS_PER_WORKER);
+        tasks = pp_interp_tasks(launch->kernel->device, pp_interp_predict(launch, 1),
+                                pp_interp_predict(launch, workers), workers);
     tasks = larger(1, smaller(tasks, n));
     return (uint32_t)smaller(tasks, UINT32_MAX);
 }
@@ -86,7 +54,7 @@ static bool has_scan(const pp_program *p, const pp_stage *stage)
 }
 
 /* Length of a chunk, 0: no split. */
-static int64_t chunk_length(const pp_launch *launch, uint32_t workers, double ns)
+static int64_t chunk_length(const pp_launch *launch, uint32_t workers)
 {
     const bool lanes = launch->variant->program->frame == PP_FRAME_LANES;
     const int64_t block = lanes ? PP_LANE_BLOCK : PP_ROW_BLOCK,
@@ -96,9 +64,9 @@ static int64_t chunk_length(const pp_launch *launch, uint32_t workers, double ns
     if (grain > 0) {
         want = larger(1, (int64_t)grain / (block * (int64_t)launch->width));
     } else {
-        if (workers <= 1 || ns < SPLIT_NS || launch->major.count >= (int64_t)workers * 2) return 0;
+        if (workers <= 1 || launch->major.count >= (int64_t)workers * 2) return 0;
         const int64_t pieces =
-            ((int64_t)workers * TASKS_PER_WORKER + launch->major.count - 1) / launch->major.count;
+            ((int64_t)workers * CHUNKS_PER_WORKER + launch->major.count - 1) / launch->major.count;
         want = larger(lanes ? CHUNK_LEAST : 1, blocks / pieces);
     }
     while (chunk * 2 <= want) chunk *= 2;
@@ -128,15 +96,24 @@ static bool split_phases(pp_launch *launch, uint32_t *n_phases)
     return any;
 }
 
-static bool try_split(pp_launch *launch, uint32_t workers, double ns)
+/* Whether the model says so; always where tests choose the grain. */
+static bool split_pays(const pp_launch *launch, uint32_t workers, uint32_t n_phases)
+{
+    const pp_device *device = launch->kernel->device;
+    return device->grain > 0 || pp_cost_shares(&device->costs, pp_interp_predict(launch, 1),
+                                               pp_interp_predict(launch, workers), n_phases);
+}
+
+static bool try_split(pp_launch *launch, uint32_t workers)
 {
     const pp_program *p = launch->variant->program;
     uint32_t n_phases;
     launch->to_split = false;
     if (launch->whole) return false;
     if (p->frame != PP_FRAME_LANES && p->frame != PP_FRAME_ROWS) return false;
-    launch->chunk = chunk_length(launch, workers, ns);
-    if (launch->chunk == 0 || !split_phases(launch, &n_phases)) return false;
+    launch->chunk = chunk_length(launch, workers);
+    if (launch->chunk == 0 || !split_phases(launch, &n_phases) || !split_pays(launch, workers, n_phases))
+        return false;
     launch->to_split = true;
     if (p->n_buffers > 0) return false; /* planned again without them, if that can be */
     launch->split = true;
@@ -154,10 +131,10 @@ void pp_interp_phases(pp_launch *launch, uint32_t workers)
 {
     const double ns = pp_interp_cost(launch);
     launch->geometry.task_ns = ns;
-    if (!try_split(launch, workers, ns)) {
+    if (!try_split(launch, workers)) {
         launch->phase[0] = (pp_phase){PP_PHASE_WHOLE, 0, launch->variant->program->n_stages};
         launch->geometry.phases = 1;
-        launch->geometry.tasks[0] = task_count(launch, workers, units(launch), ns);
+        launch->geometry.tasks[0] = task_count(launch, workers, units(launch));
     }
     launch->geometry.task_ns = ns / launch->geometry.tasks[0] / launch->geometry.phases;
 }

@@ -6,6 +6,7 @@
 #include "base/fork.h"
 #include "lang/parser.h"
 #include "memory/memcheck.h"
+#include "runtime/costs.h"
 #include "runtime/domains.h"
 #include "runtime/sync.h"
 #include "scheduler/io.h"
@@ -231,12 +232,15 @@ static pp_tier tier_of(const char *name)
 static ppto_status open_device(ppto_context *ctx, pp_error *err)
 {
     const ppto_options *o = &ctx->settings.o;
+    pp_costs costs;
     pp_device_options options = {.simd = o->simd,
                                  .count_bytes = o->count_bytes,
                                  .grain = o->grain,
                                  .tier = tier_of(ctx->settings.tier),
+                                 .costs = ctx->tunes ? NULL : &costs,
                                  .no_code = &ctx->no_code};
     pp_domains domains;
+    pp_costs_read(ctx, &costs);
     ctx->device_class = pp_device_find(o->device);
     if (!ctx->device) PP_TRY(ctx->device_class->open(&options, &ctx->device, err));
     if (ctx->no_code.text[0])

@@ -55,6 +55,7 @@ struct ppto_context {
     pthread_mutex_t machine_lock; /* of it and shares; innermost */
     pp_shares shares;             /* of its domains, for memory */
     bool placed;                  /* there may be several nodes */
+    bool tunes;                   /* its device divides work by the usual costs, which it measures */
     bool refusal_told;            /* under the lock of the pool */
     pp_error no_code;             /* why tier jit, asked for, cannot be had; no text: it can, or was not */
     pp_log log;

@@ -1,19 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The cost model. Constants are per worker; what workers share (memory) is counted as if it grew with them,
- * which `ppto tune` measures with all of them at once. */
+ * What the cost model predicts of the groups of a planned instance, for reports. */
 #include "runtime/costs.h"
 
 #include "runtime/report.h"
-
-/* A processor of a few years ago with vectors of 32 bytes or more. */
-const pp_costs pp_usual_costs = {.at = {[PP_COST_LAUNCH_NS] = 600,
-                                        [PP_COST_WAKE_NS] = 4000,
-                                        [PP_COST_NEAR] = 60,
-                                        [PP_COST_MIDDLE] = 25,
-                                        [PP_COST_FAR] = 12,
-                                        [PP_COST_STEPS] = 0.6,
-                                        [PP_COST_CODE] = 0.2,
-                                        [PP_COST_PRODUCTS] = 0.6}};
 
 const char *pp_cost_name(pp_cost cost)
 {
@@ -38,14 +27,6 @@ static uint32_t occupied(const pp_geometry *geometry, uint32_t workers)
     return most < workers ? most : workers;
 }
 
-static double bandwidth(const pp_costs *costs, double bytes_of_worker)
-{
-    const pp_cost level = bytes_of_worker <= PP_NEAR_BYTES     ? PP_COST_NEAR
-                          : bytes_of_worker <= PP_MIDDLE_BYTES ? PP_COST_MIDDLE
-                                                               : PP_COST_FAR;
-    return costs->at[level]; /* GB/s are bytes a ns */
-}
-
 /* By what the device's thoughts of this group are multiplied. */
 static double factor(const pp_costs *costs, const pp_instance *instance, size_t g)
 {
@@ -57,12 +38,24 @@ static double factor(const pp_costs *costs, const pp_instance *instance, size_t 
     return costs->at[code.loops > 0 && code.compiled == code.loops ? PP_COST_CODE : PP_COST_STEPS];
 }
 
+/* So many workers, each with its share. */
+static double of_workers(const pp_costs *costs, const pp_instance *instance, size_t group, uint64_t bytes,
+                         uint32_t workers)
+{
+    const double work = pp_cost_of_work(&instance->groups[group].geometry);
+    const double computing = work * factor(costs, instance, group) / workers;
+    const double moving = pp_cost_of_bytes(costs, (double)bytes / workers);
+    return costs->at[PP_COST_LAUNCH_NS] + (moving > computing ? moving : computing);
+}
+
+double pp_cost_alone(const pp_costs *costs, const pp_instance *instance, size_t group, uint64_t bytes)
+{
+    return of_workers(costs, instance, group, bytes, 1);
+}
+
 double pp_cost_of_group(const pp_costs *costs, const pp_instance *instance, size_t group, uint64_t bytes)
 {
-    const pp_geometry *geometry = &instance->groups[group].geometry;
-    const uint32_t workers = occupied(geometry, instance->plan->ctx->workers);
-    const double share = (double)bytes / workers, moving = share / bandwidth(costs, share);
-    const double computing = pp_cost_of_work(geometry) * factor(costs, instance, group) / workers;
-    return costs->at[PP_COST_LAUNCH_NS] + (workers > 1 ? costs->at[PP_COST_WAKE_NS] : 0) +
-           (moving > computing ? moving : computing);
+    const uint32_t workers = occupied(&instance->groups[group].geometry, instance->plan->ctx->workers);
+    return of_workers(costs, instance, group, bytes, workers) +
+           (workers > 1 ? costs->at[PP_COST_WAKE_NS] : 0);
 }

@@ -4,33 +4,13 @@
  *
  * A launch moves its distinct bytes at the bandwidth of the level they fit into, or computes for as long as
  * the device thinks, whichever is longer; both are divided among the workers that its tasks occupy. Starting
- * it costs a little, waking other workers more. The constants are those of a usual machine until `ppto tune`
- * has measured this one. Nothing here decides what is computed: it is shown beside what was measured. */
+ * it costs a little, waking other workers more. The constants are devices/cost_model.h. */
 #ifndef PP_COSTS_H
 #define PP_COSTS_H
 
+#include "devices/cost_model.h"
 #include "runtime/runtime.h"
 
-typedef enum pp_cost {
-    PP_COST_LAUNCH_NS, /* a launch on the calling thread */
-    PP_COST_WAKE_NS,   /* more, when tasks go to other workers */
-    PP_COST_NEAR,      /* GB/s of a worker, up to PP_NEAR_BYTES of it */
-    PP_COST_MIDDLE,    /* up to PP_MIDDLE_BYTES */
-    PP_COST_FAR,       /* from memory */
-    PP_COST_STEPS,     /* of what the device thinks of loops of blocks, a factor */
-    PP_COST_CODE,      /* of machine code */
-    PP_COST_PRODUCTS,  /* of products */
-    PP_COSTS
-} pp_cost;
-
-enum { PP_NEAR_BYTES = 1 << 20, PP_MIDDLE_BYTES = 32 << 20 };
-
-typedef struct pp_costs {
-    double at[PP_COSTS];
-    bool measured; /* on this machine */
-} pp_costs;
-
-extern const pp_costs pp_usual_costs;
 const char *pp_cost_name(pp_cost cost); /* "launch_ns", … */
 
 /* ---- costs_file.c: what `ppto tune` found, in the folder of the cache ---- */
@@ -43,6 +23,8 @@ bool pp_costs_write(const ppto_context *ctx, const pp_costs *costs, pp_text *pat
 
 /* What the device thinks a launch computes, in ns of one worker. */
 double pp_cost_of_work(const pp_geometry *geometry);
+/* ns on the wall that the same launch takes one worker. */
+double pp_cost_alone(const pp_costs *costs, const pp_instance *instance, size_t group, uint64_t bytes);
 /* ns on the wall of one launch of a group of a planned instance; bytes: what it reads and writes. */
 double pp_cost_of_group(const pp_costs *costs, const pp_instance *instance, size_t group, uint64_t bytes);
 

@@ -132,6 +132,22 @@ static double group_ns(const explain *e, size_t g, amount reads, amount writes)
     return pp_cost_of_group(&e->costs, e->sizes.instance, g, reads.value + writes.value);
 }
 
+/* The same, were one worker given all of it: why it was divided, or was not. */
+static double alone_ns(const explain *e, size_t g, amount reads, amount writes)
+{
+    return pp_cost_alone(&e->costs, e->sizes.instance, g, reads.value + writes.value);
+}
+
+/* Of the phase that has most. */
+static uint32_t most_tasks(const explain *e, size_t g)
+{
+    const pp_geometry *geometry = &e->sizes.instance->groups[g].geometry;
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < geometry->phases; i++)
+        if (geometry->tasks[i] > most) most = geometry->tasks[i];
+    return most;
+}
+
 static ppto_status json_group(explain *e, size_t g)
 {
     amount reads, writes, flops;
@@ -154,9 +170,9 @@ static ppto_status json_group(explain *e, size_t g)
     if (e->sizes.known)
         pp_text_add(e->out,
                     ", \"phases\": %" PRIu32 ", \"loops\": %" PRIu32 ", \"compiled_loops\": %" PRIu32
-                    ", \"predicted_ns\": %.0f}",
-                    e->sizes.instance->groups[g].geometry.phases, code.loops, code.compiled,
-                    group_ns(e, g, reads, writes));
+                    ", \"tasks\": %" PRIu32 ", \"predicted_ns\": %.0f, \"predicted_alone_ns\": %.0f}",
+                    e->sizes.instance->groups[g].geometry.phases, code.loops, code.compiled, most_tasks(e, g),
+                    group_ns(e, g, reads, writes), alone_ns(e, g, reads, writes));
     else
         pp_text_add(e->out, ", \"phases\": null, \"predicted_ns\": null}");
     return PPTO_OK;
@@ -183,6 +199,10 @@ static ppto_status text_group(explain *e, size_t g)
     if (e->sizes.known) {
         pp_text_add(e->out, ", predicted ");
         pp_text_time(e->out, (int64_t)group_ns(e, g, reads, writes));
+        if (most_tasks(e, g) > 1) {
+            pp_text_add(e->out, " in %" PRIu32 " tasks, by one worker ", most_tasks(e, g));
+            pp_text_time(e->out, (int64_t)alone_ns(e, g, reads, writes));
+        }
     }
     pp_text_add(e->out, "\n");
     return PPTO_OK;

@@ -115,7 +115,7 @@ static ppto_status tune_bandwidth(ppto_context *ctx, uint64_t bytes, pp_cost cos
 /* What several tasks take beyond their share of one worker's time. */
 static ppto_status tune_wake(ppto_context *one, ppto_context *all, pp_costs *costs)
 {
-    const probe of = {chain, 1, 65536};
+    const probe of = {chain, 1, 262144};
     timing alone, shared;
     if (all->workers < 2) return PPTO_OK;
     PP_TRY(measure(one, &of, &alone));
@@ -154,6 +154,7 @@ static ppto_status open_like(const ppto_context *ctx, const char *tier, int thre
     options.log_level = -1;
     pp_error err = {0};
     PP_TRY(ppto_context_create(out, &options));
+    (*out)->tunes = true;
     return pp_context_device(*out, &err) == PPTO_OK ? PPTO_OK : pp_report(&err); /* counts its workers */
 }
 

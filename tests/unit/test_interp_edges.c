@@ -256,28 +256,64 @@ Test(interp_edges, states_kept_scans_and_tables)
     }
 }
 
+/* One row of a sum; to be freed. */
+static uint32_t make_long_sum(program_builder *b, int64_t length)
+{
+    const int64_t shape[] = {1, length};
+    prog_start(b, PP_FRAME_LANES);
+    prog_axis(b, PP_AXIS_OUTER, shape[0]);
+    prog_axis(b, PP_AXIS_INNER, shape[1]);
+    const uint32_t x = prog_tensor(b, PPTO_F32, false, NULL, 2, shape);
+    const uint32_t out = prog_tensor(b, PPTO_F32, true, NULL, 1, shape);
+    prog_fill(b, x, 1);
+    for (int64_t i = 0; i < shape[1]; i++) ((float *)b->owned[x])[i] = (float)(i % 1001);
+    prog_stage(b, true);
+    prog_fold(b, sum_fold(prog_load(b, x, "01")));
+    prog_stage_end(b);
+    prog_stage(b, false);
+    prog_store(b, out, "0", prog_op(b, PP_STATE, PPTO_F32, 0, 0, 0, 0));
+    prog_stage_end(b);
+    return out;
+}
+
 Test(interp_edges, a_long_sum_is_split_over_workers)
 {
     static program_builder b;
-    const int64_t shape[] = {1, 3000000};
-    prog_start(&b, PP_FRAME_LANES);
-    prog_axis(&b, PP_AXIS_OUTER, shape[0]);
-    prog_axis(&b, PP_AXIS_INNER, shape[1]);
-    const uint32_t x = prog_tensor(&b, PPTO_F32, false, NULL, 2, shape);
-    const uint32_t out = prog_tensor(&b, PPTO_F32, true, NULL, 1, shape);
-    prog_fill(&b, x, 1);
-    for (int64_t i = 0; i < shape[1]; i++) ((float *)b.owned[x])[i] = (float)(i % 1001);
-    prog_stage(&b, true);
-    prog_fold(&b, sum_fold(prog_load(&b, x, "01")));
-    prog_stage_end(&b);
-    prog_stage(&b, false);
-    prog_store(&b, out, "0", prog_op(&b, PP_STATE, PPTO_F32, 0, 0, 0, 0));
-    prog_stage_end(&b);
+    const uint32_t out = make_long_sum(&b, 3000000);
     cr_assert_eq(prog_run(&b, &pp_cpu_device, NULL, 1, false).phases, 1);
     const float whole = *(float *)b.owned[out];
     cr_assert_eq(prog_run(&b, &pp_cpu_device, NULL, 2, true).phases, 2);
     cr_assert_eq(*(float *)b.owned[out], whole);
     prog_free(&b);
+}
+
+Test(interp_edges, what_a_wake_costs_decides_whether_a_sum_is_split)
+{
+    static program_builder b;
+    const uint32_t out = make_long_sum(&b, 3000000);
+    pp_costs costs = pp_usual_costs;
+    const pp_device_options options = {.costs = &costs};
+    costs.at[PP_COST_WAKE_NS] = 1e9;
+    cr_expect_eq(prog_run(&b, &pp_cpu_device, &options, 2, false).phases, 1);
+    const float whole = *(float *)b.owned[out];
+    costs.at[PP_COST_WAKE_NS] = 1;
+    cr_expect_eq(prog_run(&b, &pp_cpu_device, &options, 2, false).phases, 2);
+    cr_expect_eq(*(float *)b.owned[out], whole);
+    prog_free(&b);
+}
+
+Test(interp_edges, little_work_is_not_shared)
+{
+    const pp_costs *costs = &pp_usual_costs;
+    const double wake = costs->at[PP_COST_WAKE_NS];
+    cr_expect_not(pp_cost_shares(costs, wake, wake / 2, 1), "less than a wake");
+    cr_expect_not(pp_cost_shares(costs, 10 * wake, 5 * wake, 5), "a wake for each phase");
+    cr_expect(pp_cost_shares(costs, 10 * wake, 5 * wake, 1));
+    cr_expect_not(pp_cost_shares(costs, 1000 * wake, 1000 * wake, 1), "nothing is gained");
+    cr_expect_eq(pp_cost_tasks(costs, wake, 8), 1);
+    for (double ns = 1; ns < 1e12; ns *= 3)
+        cr_expect_leq(pp_cost_tasks(costs, ns, 2), pp_cost_tasks(costs, ns * 3, 2), "%g ns", ns);
+    cr_expect_leq(pp_cost_tasks(costs, 1e300, 2), 16, "few enough tasks for two workers");
 }
 
 /* ---- costs ----------------------------------------------------------------------------------- */
