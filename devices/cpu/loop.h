@@ -81,7 +81,7 @@ typedef void (*pp_loop_fn)(size_t rows, size_t cols, const pp_stream_at *in, con
 
 /* What a generator offers: the only symbol of its module, `pp_generator_module`, is one. All may be called
  * from any thread, open and compile one at a time. A module is never closed. */
-#define PP_GENERATOR_ABI 6u
+#define PP_GENERATOR_ABI 7u
 typedef struct pp_generator {
     uint32_t abi;     /* PP_GENERATOR_ABI of the module; others are refused */
     const char *name; /* "LLVM 19.1.7": its text is part of the key of the disk cache */

@@ -334,8 +334,26 @@ static void shrink(void)
     n_loops--;
 }
 
+static _Thread_local struct {
+    const volatile int *stop;
+    int64_t deadline_ns;
+} until;
+
+void pp_loop_store_until(const volatile int *stop, int64_t deadline_ns)
+{
+    until.stop = stop;
+    until.deadline_ns = deadline_ns;
+}
+
+static bool must_stop(void)
+{
+    if (until.stop != NULL && *until.stop != 0) return true;
+    return until.deadline_ns != 0 && pp_clock_ns() >= until.deadline_ns;
+}
+
 pp_loop_code *pp_loop_store_get(const pp_loop *loop, const char *simd, bool now, bool *first)
 {
+    now = now && !must_stop();
     pthread_mutex_lock(&table);
     entry *e = find(loop, simd);
     if (first != NULL) *first = e == NULL;

@@ -35,6 +35,10 @@ void pp_loop_store_leave(void);
  * else the thread does it. simd: static. The loop may go. first may be NULL. NULL: there is no memory. */
 pp_loop_code *pp_loop_store_get(const pp_loop *loop, const char *simd, bool now, bool *first);
 void pp_loop_store_put(pp_loop_code *code); /* NULL is fine */
+/* Of the calling thread: from when *stop is not 0, or the clock past deadline_ns (0: none), what it asks for
+ * `now` is left to the thread of the store, so that who is to stop waits for one loop at most. stop lives
+ * until the next call; NULL: always now. */
+void pp_loop_store_until(const volatile int *stop, int64_t deadline_ns);
 
 /* The name of the generator, which is opened; NULL: err says why there is none. */
 const char *pp_loop_store_generator(pp_error *err);

@@ -3,6 +3,7 @@
  * results over. Read pp_run_program. */
 #include <string.h>
 
+#include "devices/cpu/loop_store.h"
 #include "runtime/file_steps.h"
 #include "runtime/run_parts.h"
 
@@ -34,7 +35,10 @@ static ppto_status pack_inputs(pp_run_state *r)
 static ppto_status get_instance(pp_run_state *r, size_t n_key)
 {
     pp_stage_note note = {.stage = PP_PLAN_LAYOUT, .start_ns = r->p->source ? pp_clock_ns() : 0};
-    PP_TRY(pp_instance_get(r->p, r->inputs, r->p->key, n_key, &r->p->instance, r->err));
+    if (r->control) pp_loop_store_until(r->control->cancel, r->control->deadline_ns);
+    const ppto_status status = pp_instance_get(r->p, r->inputs, r->p->key, n_key, &r->p->instance, r->err);
+    pp_loop_store_until(NULL, 0);
+    PP_TRY(status);
     if (!r->p->source) return PPTO_OK;
     note.end_ns = pp_clock_ns();
     note.cache = r->p->instance->is_new ? PP_CACHE_MISS : PP_CACHE_HIT;

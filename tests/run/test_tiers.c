@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tiers: runs of steps as one loop of code, from a generator of the tests that needs no compiler. The same
  * bits with and without it, and one piece of code for all sizes and numbers. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -345,4 +346,42 @@ Test(tiers, leave_to_the_interpreter_what_is_refused)
     cr_expect_eq(pp_loop_store_facts().refused, 1);
     ppto_text_free(text);
     ppto_context_destroy(ctx);
+}
+
+static pthread_t compiled_by;
+
+static ppto_status note_thread(PP_UNUSED const pp_loop *loop, PP_UNUSED const char *simd,
+                               PP_UNUSED void *(*alloc)(size_t), PP_UNUSED void **object,
+                               PP_UNUSED size_t *bytes, pp_error *err)
+{
+    compiled_by = pthread_self();
+    return pp_fail(err, PPTO_E_UNSUPPORTED, "no");
+}
+
+/* Whoever is to stop does not compile; the thread of the store does it. */
+static void ask_stopped(const volatile int *stop, int64_t deadline_ns, bool by_caller)
+{
+    bool first;
+    static uint64_t n = 5000;
+    pp_loop_store_until(stop, deadline_ns);
+    pp_loop_code *code = get_sum(n++, &first);
+    pp_loop_store_until(NULL, 0);
+    cr_expect(first);
+    pp_loop_store_put(code);
+    while (pp_loop_store_facts().refused < n - 5000) usleep(1000);
+    cr_expect_eq(pthread_equal(compiled_by, pthread_self()) != 0, by_caller);
+}
+
+Test(tiers, leave_to_the_thread_what_a_stopped_run_asks_for)
+{
+    const volatile int off = 0, on = 1;
+    slow = pp_generator_module;
+    slow.compile = note_thread;
+    pp_loop_store_use(&slow);
+    cr_assert_eq(pp_loop_store_enter("avx2", true, NULL), PPTO_OK);
+    ask_stopped(&off, 0, true);
+    ask_stopped(&on, 0, false);
+    ask_stopped(NULL, 1, false);
+    ask_stopped(NULL, INT64_MAX, true);
+    pp_loop_store_leave();
 }
