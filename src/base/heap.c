@@ -33,8 +33,7 @@ typedef struct tally {
 /* All relaxed: the numbers order nothing, they are only counted. */
 static tally tallies[OWNED + 1]; /* the last one is shared */
 static _Atomic uint64_t threads;
-/* NULL until the thread counts for the first time. Among the first bytes of a thread: no call to reach it. */
-static _Thread_local tally *mine __attribute__((tls_model("initial-exec")));
+static _Thread_local tally *mine;  /* NULL until the thread counts for the first time */
 static _Atomic uint64_t fail_left; /* 0 = off, 1 = the next allocation fails */
 static atomic_bool fail_for_good;
 static atomic_bool poison;
