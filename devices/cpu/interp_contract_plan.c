@@ -26,7 +26,7 @@
 #define THIN_ROWS 3               /* of C, of which the register tile would waste most */
 #define THIN_COLS 128             /* of a turned tile of B for a thin product */
 #define THIN_DEPTH 64
-#define BALANCE 32       /* a better division of the columns is worth it from this part of the work on */
+#define BALANCE 32 /* a better division of the columns is worth it from this part of the work on */
 
 static int64_t smaller(int64_t a, int64_t b)
 {

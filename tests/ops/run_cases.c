@@ -151,11 +151,13 @@ static ppto_array *laid(ppto_context *ctx, ppto_array *plain, lie how)
     return array;
 }
 
-/* An array of ctx's own: the filler is the reference evaluator, too slow to be asked by every configuration. */
+/* An array of ctx's own: the filler is the reference evaluator, too slow to be asked by every configuration.
+ */
 static ppto_array *array_of(ppto_context *ctx, const binding *b, lie how)
 {
     if (b->number) return b->is_float ? ppto_number(ctx, b->value) : ppto_integer(ctx, (int64_t)b->value);
-    if (!b->made) return laid(ctx, ppto_array_fill(ctx, b->dtype, b->rank, b->shape, b->filler, b->name), how);
+    if (!b->made)
+        return laid(ctx, ppto_array_fill(ctx, b->dtype, b->rank, b->shape, b->filler, b->name), how);
     return laid(ctx, ppto_array_copy_of(ctx, b->dtype, b->rank, b->shape, ppto_array_data(b->made)), how);
 }
 
