@@ -6,9 +6,10 @@
  * while `generating` is held from before it leaves the queue: whoever has that lock knows that nothing is
  * under way. So a fork waits for all three, and the child finds the store whole, without the thread.
  *
- * The generator must not be inside a compilation when the process ends, since its static state goes then. A
- * handler of exit runs before what was registered earlier: it is registered when the generator is loaded, and
- * once more when it has worked for the first time. The handler also runs when the library is unloaded.
+ * The generator must not be inside a compilation, nor be loaded, when the process ends, since its static
+ * state goes then: both happen behind a door (loop_exit.h). For a process that another thread than the main
+ * one ends, a handler of exit is registered when the generator is loaded, and once more when it has worked
+ * for the first time: it runs before what was registered earlier. It also runs when the library is unloaded.
  *
  * Code that no launch holds stays, up to IDLE_LOOPS; then the one used longest ago goes. */
 #define _GNU_SOURCE
@@ -23,6 +24,7 @@
 #include "base/thread.h"
 #include "devices/cpu/loop_cache.h"
 #include "devices/cpu/loop_copy.h"
+#include "devices/cpu/loop_exit.h"
 
 enum { BUCKETS = 1024, IDLE_LOOPS = 512, SETS = 4, NICE = 5 };
 #define PATIENCE_NS 3000000 /* a process that ends sooner need not load the generator */
@@ -178,7 +180,14 @@ static void leave_queue(entry *e)
     e->waits = false;
 }
 
-/* Compiles the entry, or the next one; false when none waits. */
+/* With generating and table. */
+static bool may_begin(void)
+{
+    over = over || !pp_exit_enter();
+    return !over;
+}
+
+/* Compiles the entry, or the next one; false when none waits, or the process ends. */
 static bool compile_one(entry *e)
 {
     pthread_mutex_lock(&generating);
@@ -186,14 +195,17 @@ static bool compile_one(entry *e)
     entry *gone = dead;
     dead = NULL;
     if (e == NULL) e = first_waiting;
-    const bool waits = e != NULL && e->waits;
+    const bool waits = e != NULL && e->waits && may_begin();
     if (waits) {
         leave_queue(e);
         e->busy = true;
     }
     pthread_mutex_unlock(&table);
     free_list(gone);
-    if (waits) compile(e);
+    if (waits) {
+        compile(e);
+        pp_exit_leave();
+    }
     pthread_mutex_unlock(&generating);
     return waits;
 }
@@ -206,7 +218,7 @@ static void *compile_all(void *arg)
     pthread_mutex_lock(&table);
     while (!ends && pp_condition_wait(&bell, &table, until)) {
     }
-    while (!ends) {
+    while (!ends && !over) {
         if (first_waiting == NULL && dead == NULL) {
             (void)pp_condition_wait(&bell, &table, 0);
             continue;
@@ -224,6 +236,7 @@ static void wake(void)
 {
     if (!bell_made) bell_made = pp_condition_init(&bell) == 0;
     if (!bell_made || over) return;
+    pp_exit_watch();
     if (!runs) runs = pp_thread_start(&thread, "ppto-code", compile_all, NULL) == 0;
     pthread_cond_signal(&bell);
 }
@@ -383,14 +396,24 @@ void pp_loop_store_put(pp_loop_code *code)
 
 /* ---- who is in ------------------------------------------------------------------------------- */
 
-ppto_status pp_loop_store_enter(const char *simd, bool now, pp_error *err)
+/* With generating. */
+static ppto_status open_now(const char *simd, pp_error *err)
 {
     const pp_generator *g;
+    pp_exit_watch();
+    if (!pp_exit_enter()) return pp_fail(err, PPTO_E_UNSUPPORTED, "no code is made while the process ends");
+    const ppto_status status = open_for(simd, &g, err);
+    pp_exit_leave();
+    return status;
+}
+
+ppto_status pp_loop_store_enter(const char *simd, bool now, pp_error *err)
+{
     ppto_status status = PPTO_OK;
     pthread_mutex_lock(&life);
     pthread_mutex_lock(&generating);
     if (now)
-        status = open_for(simd, &g, err);
+        status = open_now(simd, err);
     else if (given == NULL && !pp_loop_module_there())
         status = PPTO_E_UNSUPPORTED;
     pthread_mutex_unlock(&generating);

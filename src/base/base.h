@@ -52,7 +52,8 @@ void *pp_alloc(size_t bytes) PP_MUST_USE;               /* NULL on failure; 0 by
 void *pp_calloc(size_t count, size_t size) PP_MUST_USE; /* zeroed, overflow-checked */
 void *pp_realloc(void *p, size_t bytes) PP_MUST_USE;
 void *pp_alloc_aligned(size_t alignment, size_t bytes) PP_MUST_USE; /* free with pp_free */
-void pp_free(void *p);                                              /* NULL is fine */
+void *pp_alloc_for_good(size_t bytes) PP_MUST_USE; /* of the process: not counted, never given back */
+void pp_free(void *p);                             /* NULL is fine */
 char *pp_strdup(const char *text) PP_MUST_USE;
 
 /* Test hooks and counters of the seam. fail_at(n): the n-th allocation from now fails (1 = the next), once or

@@ -135,6 +135,11 @@ void *pp_alloc_aligned(size_t alignment, size_t bytes)
     return account(block, bytes);
 }
 
+void *pp_alloc_for_good(size_t bytes)
+{
+    return malloc(bytes);
+}
+
 void pp_free(void *p)
 {
     if (p == NULL) return;
