@@ -248,7 +248,9 @@ static ppto_status open_device(ppto_context *ctx, pp_error *err)
     PP_TRY(pp_context_domains(ctx, &domains, err));
     ctx->workers = 0;
     for (uint32_t d = 0; d < domains.n; d++) ctx->workers += domains.workers[d];
-    return pp_executor_create_in(o->executor, &domains, o->sim_seed, &ctx->executor, err);
+    PP_TRY(pp_executor_create_in(o->executor, &domains, o->sim_seed, &ctx->executor, err));
+    if (pp_executor_workers(ctx->executor) == 1) ctx->workers = 1; /* serial, whatever was asked for */
+    return PPTO_OK;
 }
 
 ppto_status pp_context_device(ppto_context *ctx, pp_error *err)
