@@ -209,10 +209,15 @@ static void *take_any(pp_pool *pool, size_t asked, size_t rounded, size_t index,
     return taken;
 }
 
+bool pp_pool_leads(const pp_pool *pool, size_t bytes)
+{
+    return !pool->direct && bytes >= PP_MAPPED_FROM && bytes < LARGEST;
+}
+
 /* Bytes between the start of the block and what was handed out of it. */
 static size_t lead_of(const pp_pool *pool, const void *data, size_t bytes)
 {
-    return pool->direct || bytes < PP_MAPPED_FROM ? 0 : (uintptr_t)data % PP_POOL_PAGE;
+    return pp_pool_leads(pool, bytes) ? (uintptr_t)data % PP_POOL_PAGE : 0;
 }
 
 /* ---- interface --------------------------------------------------------------------------------- */
@@ -313,7 +318,7 @@ ppto_status pp_pool_take_led(pp_pool *pool, size_t bytes, size_t lead, const pp_
                              pp_error *err)
 {
     asked a = {.bytes = bytes, .used = bytes, .tag = tag};
-    if (!pool->direct && bytes >= PP_MAPPED_FROM && bytes < LARGEST) {
+    if (pp_pool_leads(pool, bytes)) {
         a.lead = lead % PP_POOL_PAGE;
         a.used = (a.lead + bytes + PP_POOL_PAGE - 1) / PP_POOL_PAGE * PP_POOL_PAGE;
     }

@@ -38,6 +38,8 @@ ppto_status pp_pool_take_placed(pp_pool *pool, size_t bytes, const pp_placement 
 enum { PP_POOL_PAGE = 4096 };
 ppto_status pp_pool_take_led(pp_pool *pool, size_t bytes, size_t lead, const pp_tag *tag, void **out,
                              pp_error *err);
+/* Whether it grants that wish to a block of so many bytes. */
+bool pp_pool_leads(const pp_pool *pool, size_t bytes);
 /* Moves the pages of a block that is held. */
 void pp_pool_move(pp_pool *pool, void *block, size_t bytes, const pp_placement *placement);
 /* Before the first take. */

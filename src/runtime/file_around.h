@@ -10,7 +10,7 @@
 bool pp_file_goes_around(const ppto_context *ctx, uint64_t bytes, bool write, bool again);
 
 /* Where data that begin at `data_at` of a file are to lie, behind a multiple of PP_IO_BLOCK; SIZE_MAX: that
- * cannot be asked for, and they go through the cache. */
+ * cannot be asked for, and blocks that lie otherwise go through the cache. */
 size_t pp_file_lead(int64_t data_at);
 
 /* As pp_array_new, for what a file holds from there on, if it goes around. */

@@ -7,10 +7,17 @@
 #include "runtime/sync.h"
 #include "runtime/tracing.h"
 
+/* A read may change the rest of the blocks that its ends lie in: only memory that has room for that is read
+ * into. */
+static bool has_room(const ppto_context *ctx, const pp_file_step *f)
+{
+    return f->store || pp_pool_leads(ctx->pool, f->transfer.bytes);
+}
+
 void pp_file_step_start(pp_file_step *f)
 {
     const ppto_context *ctx = f->instance->plan->ctx;
-    if (pp_file_goes_around(ctx, f->transfer.bytes, f->store, false))
+    if (has_room(ctx, f) && pp_file_goes_around(ctx, f->transfer.bytes, f->store, false))
         pp_io_file_go_around(&f->transfer.file, f->store);
     f->transfer.share = pp_sync_share(f->instance->sync, f->instance->schedule->steps.at[f->step].stream);
     f->transfer.moved = &f->instance->program->progress.moved;

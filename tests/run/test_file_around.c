@@ -139,7 +139,7 @@ static void forget(const char *name)
 
 Test(file_around, bytes_and_numbers_are_those_through_it)
 {
-    static const int64_t lengths[] = {1000, 262144 + 7, 1048576, 3000001, 9000000};
+    static const int64_t lengths[] = {1000, 131072, 262144 - 32, 262144 + 7, 1048576, 3000001, 9000000};
     static const char *const ways[] = {"around", "read-around", "auto"};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         ppto_stats plain, stats;
