@@ -153,7 +153,7 @@ static ppto_status least_limit(pp_region_run *r, uint64_t fixed, uint64_t *least
 static const char *why_written_whole(const pp_region_run *r, const pp_place *place)
 {
     const char *path = r->p->sinks[place->number];
-    if (!pp_files_by_pieces(path) && !pp_files_in_order(path)) return "so are NPZ files that go to a pipe";
+    if (!pp_files_by_pieces(path) && !pp_files_in_order(path)) return "its archive is written whole";
     if (!goes_by_pieces(r->p, place->number)) return "of several pipes the first is written by pieces";
     return is_wanted_once(r, place->number) ? "its rows do not lie together"
                                             : "it is wanted twice, and computed once";

@@ -266,7 +266,7 @@ static ppto_status add_stream(pp_region_run *r, pp_region_stream s)
         s.info = &file->reader.info;
         PP_TRY(pp_region_input_open(r, place->number, &s));
     }
-    if (s.around) pp_io_file_go_around(&s.file, s.write);
+    if (s.around && !s.dead) pp_io_file_go_around(&s.file, s.write);
     return pp_region_io_add(&r->io, r->p->ctx->pool, &s);
 }
 
