@@ -376,7 +376,7 @@ ppto_status pp_files_head(const char *text, const pp_files_entry *entry, pp_file
                          : file->format == PP_FORMAT_RAW ? nothing_said(file, err)
                          : file->format == PP_FORMAT_SAFETENSORS
                              ? pp_safetensors_head(&own, 1, &order, head, err)
-                             : pp_fail(err, PPTO_E_UNSUPPORTED, "an NPZ file is written whole");
+                             : pp_fail(err, PPTO_E_UNSUPPORTED, "an NPZ file is written from first to last");
     if (status != PPTO_OK) {
         pp_text_free(head);
         pp_file_name_free(file);

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "files/formats.h"
 #include "files/sink.h"
 
 enum {
@@ -387,7 +388,7 @@ static bool facts_of(const char *text, struct stat *facts, bool *open_already)
     return (own >= 0 ? fstat(own, facts) : stat(path, facts)) == 0;
 }
 
-bool pp_files_same(const char *a, const char *b)
+static bool same_paths(const char *a, const char *b)
 {
     char one[PATH_ROOM], other[PATH_ROOM];
     struct stat first, second;
@@ -400,4 +401,17 @@ bool pp_files_same(const char *a, const char *b)
     }
     if (strcmp(a, b) == 0) return true;
     return place_of(a, one) && place_of(b, other) && strcmp(one, other) == 0;
+}
+
+/* What is said behind the path (`x.npz:a`, `x.raw:f32[N]`) makes no other file of it. */
+bool pp_files_same(const char *a, const char *b)
+{
+    pp_file_name first = {0}, second = {0};
+    pp_error ignored = {0};
+    const bool told_a = !pp_file_is_standard(a) && pp_file_name_read(a, &first, &ignored) == PPTO_OK;
+    const bool told_b = !pp_file_is_standard(b) && pp_file_name_read(b, &second, &ignored) == PPTO_OK;
+    const bool same = same_paths(told_a ? first.path : a, told_b ? second.path : b);
+    if (told_a) pp_file_name_free(&first);
+    if (told_b) pp_file_name_free(&second);
+    return same;
 }

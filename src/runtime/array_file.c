@@ -231,7 +231,7 @@ static ppto_status keep_open(ppto_context *ctx, const char *path, pp_reader *rea
         if (status == PPTO_OK) return status;
         ppto_array_release(*out);
         *out = NULL;
-        return status;
+        return pp_fail(err, status, "%s", ppto_status_text(status));
     }
     pp_reader_close(reader);
     pp_free(file);

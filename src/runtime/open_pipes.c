@@ -23,10 +23,22 @@ static bool is_pipe(const struct stat *facts)
     return S_ISFIFO(facts->st_mode) || S_ISSOCK(facts->st_mode);
 }
 
+/* Of the file that the text leads to: `FILE.raw:f32[N]` is one, too. */
+static bool facts_of(const char *text, struct stat *facts)
+{
+    pp_file_name name = {0};
+    pp_error ignored = {0};
+    if (pp_file_is_standard(text)) return fstat(STDIN_FILENO, facts) == 0;
+    if (pp_file_name_read(text, &name, &ignored) != PPTO_OK) return false;
+    const bool known = stat(name.path, facts) == 0;
+    pp_file_name_free(&name);
+    return known;
+}
+
 ppto_status pp_open_pipe_check(const char *text, pp_error *err)
 {
     struct stat facts;
-    const bool known = pp_file_is_standard(text) ? fstat(STDIN_FILENO, &facts) == 0 : stat(text, &facts) == 0;
+    const bool known = facts_of(text, &facts);
     ppto_status status = PPTO_OK;
     if (!known || !is_pipe(&facts)) return PPTO_OK;
     pthread_mutex_lock(&lock);

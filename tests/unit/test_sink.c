@@ -52,6 +52,8 @@ Test(files_output, a_pipe_has_several_names)
     cr_assert(dup2(ends[1], STDOUT_FILENO) >= 0);
     cr_expect(pp_files_same("-", "/dev/stdout") && pp_files_same("-", name) && pp_files_same("-:raw", "-"));
     cr_expect(!pp_files_same("-", "one"));
+    cr_expect(pp_files_same("x.npz:a", "x.npz:b") && pp_files_same("./x.npz:b", "x.npz"), "members of one");
+    cr_expect(pp_files_same("x.raw:f32[3]", "./x.raw:f32[4]") && !pp_files_same("x.npz:a", "y.npz:a"));
     cr_expect(!pp_files_same("/dev/null", "/dev/null"), "nothing is lost there");
     cr_assert(unlink("one") == 0 && unlink("other") == 0 && chdir("..") == 0 && rmdir(folder) == 0);
 }
