@@ -13,7 +13,6 @@
 #include "devices/cpu/loop_exit.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -23,8 +22,8 @@ extern int __cxa_thread_atexit_impl(void (*destructor)(void *), void *object, vo
     __attribute__((weak));
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t *door; /* NULL: no memory, and always open */
-static atomic_bool watched;
+static pthread_mutex_t *door;      /* NULL: no memory, and always open */
+static _Thread_local bool watched; /* by this thread; the child of a fork may have another main thread */
 
 static void make_door(void)
 {
@@ -34,9 +33,11 @@ static void make_door(void)
 
 void pp_exit_watch(void)
 {
-    if (atomic_load_explicit(&watched, memory_order_relaxed) || gettid() != getpid()) return;
+    if (watched || gettid() != getpid()) return;
     (void)pthread_once(&once, make_door);
-    if (door == NULL || __cxa_thread_atexit_impl == NULL || atomic_exchange(&watched, true)) return;
+    if (door == NULL || __cxa_thread_atexit_impl == NULL) return;
+    watched = true;
+    /* not ISO C, which has no such call: every ABI of Linux lets a result be ignored and pointers be alike */
     (void)__cxa_thread_atexit_impl((void (*)(void *))(void (*)(void))pthread_mutex_lock, door, door);
 }
 
