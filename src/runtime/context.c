@@ -249,7 +249,7 @@ static ppto_status open_device(ppto_context *ctx, pp_error *err)
     ctx->workers = 0;
     for (uint32_t d = 0; d < domains.n; d++) ctx->workers += domains.workers[d];
     PP_TRY(pp_executor_create_in(o->executor, &domains, o->sim_seed, &ctx->executor, err));
-    if (pp_executor_workers(ctx->executor) == 1) ctx->workers = 1; /* serial, whatever was asked for */
+    ctx->plan_workers = pp_executor_workers(ctx->executor) == 1 ? 1 : ctx->workers;
     return PPTO_OK;
 }
 

@@ -74,6 +74,7 @@ struct ppto_context {
     uint32_t n_idle_graphs;
     uint64_t process; /* base/fork.h */
     uint32_t workers;
+    uint32_t plan_workers; /* that launches are divided for: 1 where the executor has one */
 };
 ppto_status pp_context_library(ppto_context *ctx, pp_library **out, pp_error *err);
 ppto_status pp_shipped_library(pp_library **out); /* of the shipped operators, none of them read */

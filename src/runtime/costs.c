@@ -55,7 +55,7 @@ double pp_cost_alone(const pp_costs *costs, const pp_instance *instance, size_t 
 
 double pp_cost_of_group(const pp_costs *costs, const pp_instance *instance, size_t group, uint64_t bytes)
 {
-    const uint32_t workers = occupied(&instance->groups[group].geometry, instance->plan->ctx->workers);
+    const uint32_t workers = occupied(&instance->groups[group].geometry, instance->plan->ctx->plan_workers);
     return of_workers(costs, instance, group, bytes, workers) +
            (workers > 1 ? costs->at[PP_COST_WAKE_NS] : 0);
 }

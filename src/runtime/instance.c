@@ -108,7 +108,7 @@ static ppto_status make_group(pp_instance *in, uint32_t g, ppto_array *const *in
         PP_TRY(make_tensor(in, inputs, &l->tensors.at[t], &group->tensors[t], err));
     PP_TRY(group->device->launch_create(plan->kernel[g]->kernel, &group->launch, err));
     pp_binding binding = {group->slots, group->tensors, group->args};
-    PP_TRY(group->device->resize(group->launch, &binding, plan->ctx->workers, &group->geometry, err));
+    PP_TRY(group->device->resize(group->launch, &binding, plan->ctx->plan_workers, &group->geometry, err));
     log_code(in, g);
     return PPTO_OK;
 }
