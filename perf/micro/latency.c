@@ -7,9 +7,13 @@
  * cached-chain    one run of a program that is bound already: 10 operators on 64 elements
  * anew-chain      the same chain recorded, looked up, run into a new array and given back, each time
  * first-result    record, plan, compile and run a chain of 10 operators no plan exists for, in a warm process
- * first-text      the same from the text of a chain of functions, on 4096 elements, which is what peers are
- * given shapes          one such chain (or TEXT), recorded and compiled once, with 100 lengths, each the
- * first of its kind; no kernel may be made again record          one node of a chain of 10,000 operators
+ * first-text      the same from the text of a chain of functions, on 4096 elements (peers get that)
+ *
+ * shapes          one such chain (or TEXT), recorded and compiled once, with 100 lengths, each the first of
+ * its kind; no kernel may be made again
+ *
+ * record          one node of a chain of 10,000 operators
+ *
  * context-create  a context, created and destroyed; then also with the first result of `1 + 1` in it
  *
  * Every line has the least and the median of many samples: the least is what the code costs, the median what

@@ -11,8 +11,8 @@
  * threads have counters of their own, which nobody else writes, so counting needs no locked instruction; all
  * others share a pair.
  *
- * Small blocks come from malloc even where they are to be zeroed or aligned: calloc and posix_memalign of
- * some C libraries pass by the lists of blocks that a thread has freed. */
+ * Small blocks come from malloc even where they are to be zeroed, or aligned no more than malloc does: calloc
+ * and posix_memalign of some C libraries pass by the lists of blocks that a thread has freed. */
 #define _DEFAULT_SOURCE
 #include <malloc.h>
 #include <stdatomic.h>
