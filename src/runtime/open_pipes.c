@@ -3,7 +3,6 @@
  * its header: who opened the same pipe meanwhile, under whatever name, would take the array's data for
  * another header. So a pipe is held from the opening until somebody reads the data or the array is gone. */
 #include <pthread.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

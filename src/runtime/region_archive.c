@@ -106,11 +106,17 @@ void pp_archive_stop(pp_archive *a)
     pthread_mutex_unlock(&a->lock);
 }
 
+/* What the thread was refused, or what the status says. With the lock, or without the thread. */
+static ppto_status fail_as_told(const pp_archive *a, ppto_status status, pp_error *err)
+{
+    return pp_fail(err, status, "%s", a->why.text[0] ? a->why.text : ppto_status_text(status));
+}
+
 ppto_status pp_archive_result(pp_archive *a, const pp_io_request *request, pp_error *err)
 {
     if (request->status == PPTO_OK) return PPTO_OK;
     pthread_mutex_lock(&a->lock);
-    pp_fail(err, request->status, "%s", a->why.text[0] ? a->why.text : ppto_status_text(request->status));
+    (void)fail_as_told(a, request->status, err);
     pthread_mutex_unlock(&a->lock);
     return request->status;
 }
@@ -154,8 +160,7 @@ ppto_status pp_archive_close(pp_archive *a, pp_error *err)
 {
     pthread_join(a->thread, NULL);
     ppto_status status = a->status;
-    if (status != PPTO_OK)
-        pp_fail(err, status, "%s", a->why.text[0] ? a->why.text : ppto_status_text(status));
+    if (status != PPTO_OK) (void)fail_as_told(a, status, err);
     pthread_cond_destroy(&a->changed);
     pthread_mutex_destroy(&a->lock);
     pp_file_name_free(&a->name);

@@ -163,32 +163,30 @@ static void limited(uint32_t chunk, uint64_t limit)
     cr_assert_eq(ppto_context_create(&ctx, &o), PPTO_OK, "%s", ppto_error_text(NULL));
 }
 
-Test(places, so_does_a_run_by_pieces)
+/* Every maker's program, at every place in turn, fails so in a context of these sizes. last: as for bind */
+static void expect_failures(uint32_t chunk, uint64_t limit, int64_t last, ppto_status status,
+                            const char *what)
 {
-    limited(256, 0);
+    limited(chunk, limit);
     for (size_t m = 0; m < 2; m++)
         for (int k = 0; k < PLACES * ROUNDS; k++) {
             ppto_array *out = NULL;
             subject s = makers[m](k % PLACES);
-            bind(&s, ROWS, 10);
-            cr_expect_eq(ppto_program_run(s.program, &out), PPTO_E_VALUE);
-            expect_place(&s, ppto_error_text(ctx), "the error of a run by pieces");
+            bind(&s, ROWS, last);
+            cr_expect_eq(ppto_program_run(s.program, &out), status);
+            expect_place(&s, ppto_error_text(ctx), what);
             close_subject(&s);
         }
 }
 
+Test(places, so_does_a_run_by_pieces)
+{
+    expect_failures(256, 0, 10, PPTO_E_VALUE, "the error of a run by pieces");
+}
+
 Test(places, so_does_a_refusal_before_the_run)
 {
-    limited(0, 40000);
-    for (size_t m = 0; m < 2; m++)
-        for (int k = 0; k < PLACES * ROUNDS; k++) {
-            ppto_array *out = NULL;
-            subject s = makers[m](k % PLACES);
-            bind(&s, ROWS, 1);
-            cr_expect_eq(ppto_program_run(s.program, &out), PPTO_E_LIMIT);
-            expect_place(&s, ppto_error_text(ctx), "the refusal");
-            close_subject(&s);
-        }
+    expect_failures(0, 40000, 1, PPTO_E_LIMIT, "the refusal");
 }
 
 /* What recording could not decide: a view that is outside with the sizes bound. */
